@@ -1,0 +1,103 @@
+"""Values that are code in Python are written ``package.module:name`` in YAML.
+
+Only the keys listed here are looked up, and only by importing a module by its name: a YAML file
+chooses among the code that is installed, it cannot bring its own.
+"""
+
+import importlib
+import os
+import re
+import sys
+from typing import Any
+
+from rllib_cli.errors import UserError, exception_summary, nearest
+
+_REFERENCE = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")
+
+# Config keys that take code; ``env`` is handled apart, because gymnasium ids contain colons too.
+CODE_KEYS = frozenset(
+    {
+        "interest_fn",
+        "behavior",
+        "callbacks",
+        "callbacks_class",
+        "custom_evaluation_function",
+        "env_runner_cls",
+        "env_to_module_connector",
+        "module_to_env_connector",
+        "learner_connector",
+        "learner_class",
+        "rl_module_spec",
+        "policy_mapping_fn",
+        "policies_to_train",
+        "offline_data_class",
+        "prelearner_class",
+        "input_",
+    }
+)
+
+
+def is_reference(value: Any) -> bool:
+    """True for text of the form ``package.module:name``."""
+    return isinstance(value, str) and bool(_REFERENCE.match(value))
+
+
+def takes_code(key: str) -> bool:
+    """True for a config key whose value may be code."""
+    return key in CODE_KEYS or key.startswith("callbacks_on_")
+
+
+def import_reference(reference: str, where: str) -> Any:
+    """Imports the object that ``package.module:name`` names.
+
+    Raises:
+        UserError: If the module cannot be imported or lacks the name.
+    """
+    module = import_module(reference, where)
+    target: Any = module
+    for part in reference.partition(":")[2].split("."):
+        if not hasattr(target, part):
+            public = [name for name in dir(target) if not name.startswith("_")]
+            raise UserError(
+                f"{where}: {reference!r} was not found: module {module.__name__!r} has no "
+                f"{part!r}.{nearest(part, public)}"
+            )
+        target = getattr(target, part)
+    return target
+
+
+def import_module(reference: str, where: str) -> Any:
+    """Imports the module part of a reference; modules of the working folder are found too."""
+    if (cwd := os.getcwd()) not in sys.path:
+        sys.path.insert(0, cwd)
+    name = reference.partition(":")[0]
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        raise UserError(
+            f"{where}: {reference!r} was not found: module {name!r} cannot be imported "
+            f"({type(error).__name__}: {exception_summary(error)}). "
+            "It must be installed or lie in the working folder."
+        ) from None
+
+
+def resolve(config: dict[str, Any], where: str = "config") -> dict[str, Any]:
+    """Returns a copy of ``config`` with the references of code keys imported."""
+    resolved: dict[str, Any] = {}
+    for key, value in config.items():
+        if takes_code(key):
+            value = _import_all(value, f"{where}: {key}")
+        elif isinstance(value, dict) and key == "evaluation_config":
+            value = resolve(value, f"{where}.{key}")
+        resolved[key] = value
+    return resolved
+
+
+def _import_all(value: Any, where: str) -> Any:
+    if is_reference(value):
+        return import_reference(value, where)
+    if isinstance(value, list):
+        return [_import_all(child, where) for child in value]
+    if isinstance(value, dict):
+        return {key: _import_all(child, where) for key, child in value.items()}
+    return value

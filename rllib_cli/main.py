@@ -1,0 +1,365 @@
+"""The ``rllib`` command: parsing only. Nothing of Ray, torch or gymnasium is imported for it."""
+
+import sys
+from enum import Enum
+from typing import Annotated, Any
+
+import typer
+
+from rllib_cli import experiments
+from rllib_cli.errors import UserError
+
+app = typer.Typer(
+    name="rllib",
+    help="Train, evaluate and plot RLlib algorithms: GeoffPAC, ACE, OffPAC and all that RLlib has.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+train_app = typer.Typer(
+    help="Train an algorithm: from options (--algo, --env ...) or from an experiment file.",
+    rich_markup_mode=None,
+)
+example_app = typer.Typer(
+    help="The tuned examples that come with this package.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(train_app, name="train")
+app.add_typer(example_app, name="example")
+
+
+def _option(text: str, *flags: str, **more: Any) -> Any:
+    return typer.Option(*flags, help=text, show_default=False, **more)
+
+
+Set = Annotated[
+    list[str] | None,
+    _option(
+        "Override one config key; the value is YAML, dots go into nested mappings. Repeatable: "
+        "--set lr=1e-3 --set env_config.size=5",
+        "--set",
+        metavar="KEY=VALUE",
+    ),
+]
+Env = Annotated[
+    str | None,
+    _option("Environment: a gymnasium id, or package.module:name.", "--env", metavar="ENV"),
+]
+Stop = Annotated[
+    str | None,
+    _option(
+        "When a trial ends: a JSON or YAML mapping from result keys to values, for instance "
+        "'{\"num_env_steps_sampled_lifetime\": 100000}'.",
+        "--stop",
+        metavar="MAPPING",
+    ),
+]
+Seed = Annotated[int | None, _option("Seed of the first sample.", "--seed", min=0)]
+NumSamples = Annotated[
+    int | None,
+    _option(
+        "Runs per grid point. Equal seeds give equal runs, so sample k gets seed + k "
+        "(unless seed itself is a search space).",
+        "--num-samples",
+        min=1,
+    ),
+]
+StoragePath = Annotated[
+    str | None,
+    _option("Folder or URI for the results (default: ~/ray_results).", "--storage-path"),
+]
+ExperimentName = Annotated[
+    str | None, _option("Name of the results folder below the storage path.", "--experiment-name")
+]
+Resume = Annotated[
+    bool,
+    _option(
+        "Continue an interrupted run; give the same options. Finished trials are not run again.",
+        "--resume",
+    ),
+]
+CheckpointFreq = Annotated[
+    int | None,
+    _option("Save a checkpoint every N iterations (0: only at the end).", "--checkpoint-freq"),
+]
+CheckpointAtEnd = Annotated[
+    bool | None,
+    _option(
+        "Save a checkpoint when a trial ends (default: yes).",
+        "--checkpoint-at-end/--no-checkpoint-at-end",
+    ),
+]
+KeepCheckpoints = Annotated[
+    int | None, _option("Keep only the newest N checkpoints of a trial.", "--keep-checkpoints-num")
+]
+MaxFailures = Annotated[
+    int | None,
+    _option(
+        "How often a failed trial is restored from its last checkpoint (default: 0; -1: always).",
+        "--max-failures",
+        min=-1,
+    ),
+]
+RayAddress = Annotated[
+    str | None,
+    _option("Run on this Ray cluster ('auto': the one of this machine).", "--ray-address"),
+]
+RayCpus = Annotated[int | None, _option("CPUs of the local Ray (default: all).", "--ray-num-cpus")]
+RayGpus = Annotated[int | None, _option("GPUs of the local Ray (default: all).", "--ray-num-gpus")]
+Wandb = Annotated[
+    str | None, _option("Also log to this Weights & Biases project.", "--wandb-project")
+]
+DryRun = Annotated[
+    bool,
+    _option("Print the resolved trials, resources and folder, and start nothing.", "--dry-run"),
+]
+Verbose = Annotated[bool, _option("Also say where Ray's log is.", "-v", "--verbose")]
+Quiet = Annotated[bool, _option("Print only the final result.", "-q", "--quiet")]
+
+
+@train_app.callback(invoke_without_command=True, no_args_is_help=True)
+def train_options(
+    context: typer.Context,
+    algo: Annotated[str | None, _option("Name of the algorithm.", "--algo", "--run")] = None,
+    env: Env = None,
+    config: Annotated[
+        str | None,
+        _option("Settings of the algorithm: a JSON or YAML mapping.", "--config"),
+    ] = None,
+    set_: Set = None,
+    stop: Stop = None,
+    seed: Seed = None,
+    num_samples: NumSamples = None,
+    storage_path: StoragePath = None,
+    experiment_name: ExperimentName = None,
+    resume: Resume = False,
+    checkpoint_freq: CheckpointFreq = None,
+    checkpoint_at_end: CheckpointAtEnd = None,
+    keep_checkpoints_num: KeepCheckpoints = None,
+    max_failures: MaxFailures = None,
+    ray_address: RayAddress = None,
+    ray_num_cpus: RayCpus = None,
+    ray_num_gpus: RayGpus = None,
+    wandb_project: Wandb = None,
+    dry_run: DryRun = False,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train an algorithm: rllib train --algo GeoffPAC --env HalfCheetah-v5 --stop '{...}'."""
+    given = {key: value for key, value in locals().items() if key != "context"}
+    if context.invoked_subcommand is not None:
+        if any(value not in (None, False, []) for value in given.values()):
+            raise UserError(
+                "With an experiment file the options come after it: "
+                "rllib train file EXPERIMENT.yaml --set key=value ..."
+            )
+        return
+    if algo is None:
+        raise UserError(
+            "Give an algorithm with --algo (and --env), or an experiment file: "
+            "rllib train file EXPERIMENT.yaml."
+        )
+    name = "-".join(part for part in (algo, env) if part).replace("/", "_").replace(":", "_")
+    _train([experiments.from_command_line(algo, env, config, name)], given)
+
+
+@train_app.command("file", no_args_is_help=True)
+def train_file(
+    path: Annotated[
+        str, typer.Argument(help="A .yaml file, or a .py file with 'config' and 'stop'.")
+    ],
+    set_: Set = None,
+    env: Env = None,
+    stop: Stop = None,
+    seed: Seed = None,
+    num_samples: NumSamples = None,
+    storage_path: StoragePath = None,
+    experiment_name: ExperimentName = None,
+    resume: Resume = False,
+    checkpoint_freq: CheckpointFreq = None,
+    checkpoint_at_end: CheckpointAtEnd = None,
+    keep_checkpoints_num: KeepCheckpoints = None,
+    max_failures: MaxFailures = None,
+    ray_address: RayAddress = None,
+    ray_num_cpus: RayCpus = None,
+    ray_num_gpus: RayGpus = None,
+    wandb_project: Wandb = None,
+    dry_run: DryRun = False,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train what an experiment file describes: rllib train file EXPERIMENT.yaml."""
+    given = dict(locals())
+    _train(experiments.load(path), given)
+
+
+def _train(loaded: list[experiments.Experiment], given: dict[str, Any]) -> None:
+    """Common end of all verbs that train; ``given`` holds the parsed options by name."""
+    from rllib_cli import train
+
+    overrides = experiments.Overrides(
+        set=tuple(given["set_"] or ()),
+        **{
+            key: given[key]
+            for key in experiments.Overrides.__dataclass_fields__
+            if key in given and key != "set"
+        },
+    )
+    options = train.RunOptions(
+        resume=given["resume"],
+        dry_run=given["dry_run"],
+        ray_address=given["ray_address"],
+        num_cpus=given["ray_num_cpus"],
+        num_gpus=given["ray_num_gpus"],
+        wandb_project=given["wandb_project"],
+        verbosity=int(given["verbose"]) - int(given["quiet"]),
+        name_is_given=given["experiment_name"] is not None,
+        command=train.command_line(),
+    )
+    raise typer.Exit(train.train(experiments.override(loaded, overrides), options))
+
+
+class VideoFormat(str, Enum):
+    """File formats of recorded episodes."""
+
+    mp4 = "mp4"
+    gif = "gif"
+
+
+@app.command(no_args_is_help=True)
+def evaluate(
+    checkpoint: Annotated[str, typer.Argument(help="A checkpoint folder of a trial.")],
+    episodes: Annotated[int, _option("Number of episodes (default: 10).", "--episodes")] = 10,
+    env: Env = None,
+    deterministic: Annotated[
+        bool,
+        _option(
+            "Take the policy's mean or most likely action (default: sample).", "--deterministic"
+        ),
+    ] = False,
+    seed: Annotated[int, _option("Seed of episodes and actions (default: 0).", "--seed")] = 0,
+    video_dir: Annotated[
+        str | None, _option("Record every episode into this folder.", "--video-dir")
+    ] = None,
+    video_format: Annotated[
+        VideoFormat, _option("Format of the videos: mp4 or gif.", "--video-format")
+    ] = VideoFormat.mp4,
+    out: Annotated[str | None, _option("Write the result as JSON.", "--out")] = None,
+    weights_only: Annotated[
+        bool,
+        _option(
+            "Do not unpickle the checkpoint: read only arrays from it, settings from params.json. "
+            "Use it for checkpoints of strangers.",
+            "--weights-only",
+        ),
+    ] = False,
+) -> None:
+    """Roll a checkpoint's target policy out, and print J_pi and return with standard errors."""
+    from rllib_cli import evaluate as evaluation
+
+    evaluation.evaluate_command(
+        checkpoint,
+        evaluation.EvaluateOptions(
+            episodes=episodes,
+            env=env,
+            deterministic=deterministic,
+            seed=seed,
+            video_dir=video_dir,
+            video_format=video_format.value,
+            weights_only=weights_only,
+        ),
+        out,
+    )
+
+
+@app.command(no_args_is_help=True)
+def plot(
+    paths: Annotated[list[str], typer.Argument(help="Result folders: experiments or trials.")],
+    metric: Annotated[
+        str | None,
+        _option(
+            "Result key to plot (default: J_pi if it was measured, else the episode return).",
+            "--metric",
+        ),
+    ] = None,
+    by: Annotated[
+        str | None,
+        _option(
+            "Config keys that distinguish the curves, separated by commas (default: what differs "
+            "between the trials, except the seed).",
+            "--by",
+        ),
+    ] = None,
+    out: Annotated[
+        str | None,
+        _option("Picture to write, .png, .pdf or .svg (default: plot.png in the folder).", "--out"),
+    ] = None,
+) -> None:
+    """Draw learning curves, or a heat map over two grid keys, and print a table of results."""
+    from rllib_cli import plots
+
+    plots.plot_command(paths, metric, by, out)
+
+
+@example_app.command("list")
+def example_list() -> None:
+    """List the tuned examples."""
+    from rllib_cli import examples
+
+    for example in examples.list_examples():
+        typer.echo(f"{example.id:<44} {example.summary}")
+
+
+@example_app.command("get", no_args_is_help=True)
+def example_get(
+    example_id: Annotated[str, typer.Argument(metavar="ID", help="As 'example list' shows it.")],
+) -> None:
+    """Print the YAML of a tuned example."""
+    from rllib_cli import examples
+
+    typer.echo(examples.get_example(example_id).text, nl=False)
+
+
+@example_app.command("run", no_args_is_help=True)
+def example_run(
+    example_id: Annotated[str, typer.Argument(metavar="ID", help="As 'example list' shows it.")],
+    set_: Set = None,
+    env: Env = None,
+    stop: Stop = None,
+    seed: Seed = None,
+    num_samples: NumSamples = None,
+    storage_path: StoragePath = None,
+    experiment_name: ExperimentName = None,
+    resume: Resume = False,
+    checkpoint_freq: CheckpointFreq = None,
+    checkpoint_at_end: CheckpointAtEnd = None,
+    keep_checkpoints_num: KeepCheckpoints = None,
+    max_failures: MaxFailures = None,
+    ray_address: RayAddress = None,
+    ray_num_cpus: RayCpus = None,
+    ray_num_gpus: RayGpus = None,
+    wandb_project: Wandb = None,
+    dry_run: DryRun = False,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train a tuned example; takes the options of 'rllib train file'."""
+    from rllib_cli import examples
+
+    given = dict(locals())
+    example = examples.get_example(example_id)
+    _train(experiments.parse(example.text, source=example.id), given)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    try:
+        app()
+    except UserError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("\nStopped before training began; nothing to resume.", file=sys.stderr)
+        sys.exit(130)

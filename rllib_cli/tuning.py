@@ -1,0 +1,69 @@
+"""Turns a checked experiment into a ``ray.tune.Tuner`` (imports Ray)."""
+
+from typing import Any
+
+from ray import tune
+from ray.tune.search import BasicVariantGenerator
+
+from rllib_cli import rllib_checks, search_space
+from rllib_cli.algorithms import algorithm_class, register_env, to_attributes
+from rllib_cli.code_references import resolve
+from rllib_cli.experiments import Experiment, env_names
+from rllib_cli.folders import metric_and_mode
+from rllib_cli.session import SessionCallback, trial_dirname
+
+
+def make_tuner(experiment: Experiment, resume: bool, wandb_project: str | None = None) -> Any:
+    """Builds the ``Tuner`` of a checked experiment, or restores it from its folder."""
+    for env in env_names(experiment):
+        register_env(env)
+    if experiment.python_config is not None:
+        trainable = experiment.python_config.algo_class
+        space, num_samples = experiment.python_config.to_dict(), experiment.num_samples
+    else:
+        trainable = algorithm_class(experiment.run)
+        config, num_samples = search_space.seeds_for_samples(
+            experiment.config, experiment.num_samples
+        )
+        space = to_attributes(search_space.to_tune(resolve(config)))
+    if resume and tune.Tuner.can_restore(experiment.folder):
+        return tune.Tuner.restore(
+            experiment.folder,
+            trainable=experiment.run,
+            resume_errored=True,
+        )
+    tune.register_trainable(experiment.run, trainable)
+    metric, mode = metric_and_mode(experiment)
+    callbacks: list[Any] = [SessionCallback()]
+    if wandb_project:
+        from ray.air.integrations.wandb import WandbLoggerCallback
+
+        callbacks.append(WandbLoggerCallback(project=wandb_project, group=experiment.name))
+    root, _, name = experiment.folder.rpartition("/")
+    return tune.Tuner(
+        experiment.run,
+        param_space=space,
+        tune_config=tune.TuneConfig(
+            metric=metric,
+            mode=mode,
+            num_samples=num_samples,
+            search_alg=BasicVariantGenerator(
+                random_state=rllib_checks.search_seed(experiment),
+                max_concurrent=experiment.tune_config.get("max_concurrent_trials") or 0,
+            ),
+            scheduler=rllib_checks.make_scheduler(experiment.tune_config),
+            time_budget_s=experiment.tune_config.get("time_budget_s"),
+            trial_dirname_creator=trial_dirname,
+        ),
+        run_config=tune.RunConfig(
+            name=name,
+            storage_path=root,
+            stop=experiment.stop or None,
+            verbose=0,
+            callbacks=callbacks,
+            checkpoint_config=tune.CheckpointConfig(
+                **{"checkpoint_at_end": True, **experiment.checkpoint_config}
+            ),
+            failure_config=tune.FailureConfig(**experiment.failure_config),
+        ),
+    )

@@ -1,0 +1,275 @@
+"""Geoff-PAC: the Generalized Off-Policy Actor-Critic (Zhang, Boehmer, Whiteson, NeurIPS 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from ray.rllib.algorithms.algorithm import Algorithm
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
+from ray.rllib.connectors.learner import LearnerConnectorPipeline
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+from ray.rllib.utils.annotations import override
+
+from rllib_geoffpac.algorithms.lane_algorithm import LaneAlgorithm, LaneAlgorithmConfig
+from rllib_geoffpac.algorithms.validation import is_choice, is_count, is_number
+from rllib_geoffpac.behavior import import_by_name
+from rllib_geoffpac.connectors import EmphaticTraces, LaneAligner
+from rllib_geoffpac.modules import MLPRLModule, TabularRLModule
+
+MODULES = {"mlp": MLPRLModule, "tabular": TabularRLModule}
+
+
+class GeoffPACConfig(LaneAlgorithmConfig):
+    """Configuration of Geoff-PAC; the defaults are the paper's.
+
+    With rho_t = pi(A_t|S_t) / mu(A_t|S_t), gamma_t the discount of the transition into S_t,
+    C an estimate of the density ratio c = d_gamma_hat / d_mu and V of v_pi:
+
+        F1_t = gamma_t rho_{t-1} F1_{t-1} + i(S_t) C(S_t)
+        M1_t = (1 - lambda_1) i(S_t) C(S_t) + lambda_1 F1_t
+        I_t  = C(S_{t-1}) rho_{t-1} grad log pi(A_{t-1}|S_{t-1})
+        F2_t = gamma_hat rho_{t-1} F2_{t-1} + I_t
+        M2_t = (1 - lambda_2) I_t + lambda_2 F2_t
+        theta <- theta + alpha [gamma_hat i(S_t) V(S_t) M2_t
+                                + rho_t M1_t delta_t grad log pi(A_t|S_t)]
+
+    follows the gradient of the counterfactual objective J_gamma_hat.
+
+    Example:
+        >>> from rllib_geoffpac import GeoffPACConfig
+        >>> config = GeoffPACConfig().environment("Reacher-v5").training(gamma_hat=0.2)
+        >>> algorithm = config.build_algo()  # doctest: +SKIP
+    """
+
+    def __init__(self, algo_class: type | None = None):
+        super().__init__(algo_class=algo_class or GeoffPAC)
+        # The objective and its gradient.
+        self.gamma_hat = 0.2
+        self.lambda_1 = 0.7
+        self.lambda_2 = 0.6
+        self.interest_fn: Callable | str | None = None
+        self.truncation = "terminate"
+        # Clipping.
+        self.rho_clip = 2.0
+        self.density_ratio_clip = 2.0
+        self.grad_clip = 0.5
+        # Critics.
+        self.sn_loss_coeff = 1e-3
+        self.target_update_freq = 200
+        # Departures from the paper, off by default.
+        self.value_baseline: str | None = None
+        self.baseline_decay = 0.99
+        self.overlap_coeff = 0.0
+        self.overlap_gamma_hat = 0.2
+        # Policy and networks.
+        self.policy_distribution = "gaussian"
+        self.module: str | type = "mlp"
+        self.dtype = "float32"
+        # Optimisation.
+        self.lr = 1e-3
+        self.actor_lr: float | None = None
+        self.value_lr: float | None = None
+        self.density_ratio_lr: float | None = None
+        self.optimizer_type = "rmsprop"
+        # Replay.
+        self.replay_capacity = 1_000_000
+        self.replay_batch_size = 10
+        self.learning_starts = 100
+
+    @override(AlgorithmConfig)
+    def training(
+        self,
+        *,
+        gamma_hat: float = NotProvided,
+        lambda_1: float = NotProvided,
+        lambda_2: float = NotProvided,
+        interest_fn: Callable[[np.ndarray], np.ndarray] | str | None = NotProvided,
+        truncation: str = NotProvided,
+        rho_clip: float = NotProvided,
+        density_ratio_clip: float = NotProvided,
+        sn_loss_coeff: float = NotProvided,
+        target_update_freq: int = NotProvided,
+        value_baseline: str | None = NotProvided,
+        baseline_decay: float = NotProvided,
+        overlap_coeff: float = NotProvided,
+        overlap_gamma_hat: float = NotProvided,
+        policy_distribution: str = NotProvided,
+        module: str | type = NotProvided,
+        dtype: str = NotProvided,
+        actor_lr: float | None = NotProvided,
+        value_lr: float | None = NotProvided,
+        density_ratio_lr: float | None = NotProvided,
+        optimizer_type: str = NotProvided,
+        replay_capacity: int = NotProvided,
+        replay_batch_size: int = NotProvided,
+        learning_starts: int = NotProvided,
+        **kwargs: Any,
+    ) -> GeoffPACConfig:
+        """Sets the training related configuration.
+
+        Args:
+            gamma_hat: How counterfactual the objective is: 0 is J_mu, towards 1 is J_pi.
+            lambda_1: Bias-variance trade-off of M1, in [0, 1]; 1 is unbiased.
+            lambda_2: Bias-variance trade-off of M2, in [0, 1]; 1 is unbiased.
+            interest_fn: i(s): maps observations [N, ...] to interests [N] >= 0, or its name as
+                'package.module:name'. None is 1 everywhere.
+            truncation: What a time limit does. "terminate": the paper's scheme, as a termination.
+                "bootstrap": V bootstraps from the final observation, the lane's traces restart.
+            rho_clip: rho is clipped to [0, rho_clip] wherever it is used; inf: not clipped.
+            density_ratio_clip: C is clipped to [0, density_ratio_clip] in F1 and I.
+            sn_loss_coeff: beta, the weight of the soft normalisation of C.
+            target_update_freq: Locksteps between copies of V and C into their target networks.
+            value_baseline: b in Z2's V(S_t) - b: None (the paper) or "ema", a running mean of V.
+            baseline_decay: Decay per lockstep of the running mean and deviation of V.
+            overlap_coeff: k: adds k times the running standard deviation of V to the value in Z2,
+                a force towards the data's region. For ACE and Off-PAC that force alone. 0: paper.
+            overlap_gamma_hat: gamma_hat of the force's trace for ACE and Off-PAC.
+            policy_distribution: "gaussian" (the paper) or "truncated_gaussian" (renormalised to
+                the action box, which respects coverage). Discrete actions: categorical.
+            module: "mlp" (the paper's networks), "tabular", or an EmphaticRLModule subclass, also
+                as 'package.module:name'. Layer sizes: `.rl_module(model_config=dict(
+                fcnet_hiddens=[64, 64]))`.
+            dtype: "float32", or "float64" to study exactness.
+            actor_lr: Learning rate of pi; None: `lr`.
+            value_lr: Learning rate of V; None: `lr`.
+            density_ratio_lr: Learning rate of C; None: `lr`.
+            optimizer_type: "rmsprop" (the paper) or "sgd" (tabular).
+            replay_capacity: Transitions kept for replay.
+            replay_batch_size: Replayed locksteps per critic update (each one transition of every
+                lane: 10 rows of 10 lanes are 100 transitions); 0 switches the replay off.
+            learning_starts: Locksteps before anything is learned; the traces advance.
+            kwargs: See `LaneAlgorithmConfig.training` and RLlib: gamma, lr, grad_clip (norm, per
+                network), num_lanes, checkpoint_replay.
+        """
+        own = {k: v for k, v in locals().items() if k not in ("self", "kwargs", "__class__")}
+        self._set_own(own)
+        super().training(**kwargs)
+        return self
+
+    @property
+    def uses_density_ratio(self) -> bool:
+        """Whether there is a C to learn (ACE and Off-PAC have none)."""
+        return self.gamma_hat > 0
+
+    @property
+    def uses_second_trace(self) -> bool:
+        """Whether F2 is needed: for the counterfactual term, or for the overlap force alone."""
+        return self.gamma_hat > 0 or self.overlap_coeff > 0
+
+    def learning_rate(self, network: str) -> float:
+        """The learning rate of "pi", "v" or "c"."""
+        own = {"pi": self.actor_lr, "v": self.value_lr, "c": self.density_ratio_lr}[network]
+        return self.lr if own is None else own
+
+    @override(LaneAlgorithmConfig)
+    def _checks(self) -> list[tuple[str, Any, bool, str]]:
+        unit = "a number from 0 to 1"
+        positive, non_negative = "a number above 0", "a number >= 0"
+        checks = [
+            ("gamma_hat", is_number(self.gamma_hat, 0, 1, below=True), "a number in [0, 1)"),
+            ("lambda_1", is_number(self.lambda_1, 0, 1), unit),
+            ("lambda_2", is_number(self.lambda_2, 0, 1), unit),
+            ("truncation", *is_choice(self.truncation, "terminate", "bootstrap")),
+            ("rho_clip", is_number(self.rho_clip, 0, above=True, infinite=True), positive),
+            (
+                "density_ratio_clip",
+                is_number(self.density_ratio_clip, 0, above=True, infinite=True),
+                positive,
+            ),
+            ("sn_loss_coeff", is_number(self.sn_loss_coeff, 0), non_negative),
+            ("target_update_freq", *is_count(self.target_update_freq, 1)),
+            ("value_baseline", *is_choice(self.value_baseline, None, "ema")),
+            (
+                "baseline_decay",
+                is_number(self.baseline_decay, 0, 1, below=True),
+                "a number in [0, 1)",
+            ),
+            ("overlap_coeff", is_number(self.overlap_coeff, 0), non_negative),
+            (
+                "overlap_gamma_hat",
+                is_number(self.overlap_gamma_hat, 0, 1, above=True, below=True),
+                "a number between 0 and 1",
+            ),
+            (
+                "policy_distribution",
+                *is_choice(self.policy_distribution, "gaussian", "truncated_gaussian"),
+            ),
+            ("dtype", *is_choice(self.dtype, "float32", "float64")),
+            ("optimizer_type", *is_choice(self.optimizer_type, "rmsprop", "sgd")),
+            ("replay_capacity", *is_count(self.replay_capacity, self.num_lanes)),
+            ("replay_batch_size", *is_count(self.replay_batch_size, 0)),
+            ("learning_starts", *is_count(self.learning_starts, 0)),
+        ]
+        for key in ("actor_lr", "value_lr", "density_ratio_lr"):
+            value = getattr(self, key)
+            ok = value is None or is_number(value, 0, above=True)
+            checks.append((key, ok, "a number above 0, or None for `lr`"))
+        own = [(key, getattr(self, key), ok, allowed) for key, ok, allowed in checks]
+        return [*super()._checks(), *own, *self._callable_checks()]
+
+    def _callable_checks(self) -> list[tuple[str, Any, bool, str]]:
+        if isinstance(self.interest_fn, str):
+            self.interest_fn = import_by_name(self.interest_fn, "interest_fn")
+        interest_ok = self.interest_fn is None or callable(self.interest_fn)
+        allowed = "None, a function of the observations, or its name 'package.module:name'"
+        module_ok = not isinstance(self.module, str) or self.module in MODULES or ":" in self.module
+        return [
+            ("interest_fn", self.interest_fn, interest_ok, allowed),
+            (
+                "module",
+                self.module,
+                module_ok,
+                "'mlp', 'tabular', a class, or 'package.module:name'",
+            ),
+        ]
+
+    @override(AlgorithmConfig)
+    def get_default_rl_module_spec(self) -> RLModuleSpec:
+        module = self.module
+        if isinstance(module, str):
+            module = MODULES.get(module) or import_by_name(module, "module")
+        return RLModuleSpec(module_class=module)
+
+    @override(AlgorithmConfig)
+    def get_default_learner_class(self) -> type:
+        from rllib_geoffpac.learners import EmphaticLearner
+
+        return EmphaticLearner
+
+    @property
+    @override(AlgorithmConfig)
+    def _model_config_auto_includes(self) -> dict[str, Any]:
+        return super()._model_config_auto_includes | {
+            "fcnet_hiddens": [64, 64],
+            "policy_distribution": self.policy_distribution,
+            "uses_density_ratio": self.uses_density_ratio,
+            "dtype": self.dtype,
+        }
+
+    @override(AlgorithmConfig)
+    def build_learner_connector(
+        self, input_observation_space, input_action_space, device=None
+    ) -> LearnerConnectorPipeline:
+        pipeline = super().build_learner_connector(
+            input_observation_space, input_action_space, device
+        )
+        pipeline.append(LaneAligner(gamma=self.gamma, truncation=self.truncation))
+        pipeline.append(
+            EmphaticTraces(
+                gamma_hat=self.gamma_hat or self.overlap_gamma_hat,
+                lambda_1=self.lambda_1,
+                lambda_2=self.lambda_2,
+            )
+        )
+        return pipeline
+
+
+class GeoffPAC(LaneAlgorithm):
+    """Generalized Off-Policy Actor-Critic."""
+
+    @classmethod
+    @override(Algorithm)
+    def get_default_config(cls) -> GeoffPACConfig:
+        return GeoffPACConfig()

@@ -1,0 +1,362 @@
+"""What all our algorithms share: lanes of fixed behaviour, lockstep learning, evaluation of pi."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ray.rllib.algorithms.algorithm import Algorithm
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
+from ray.rllib.core.learner.training_data import TrainingData
+from ray.rllib.utils.annotations import override
+from ray.rllib.utils.metrics import (
+    ENV_RUNNER_RESULTS,
+    EPISODE_LEN_MEAN,
+    EPISODE_RETURN_MAX,
+    EPISODE_RETURN_MEAN,
+    EPISODE_RETURN_MIN,
+    LEARNER_RESULTS,
+    NUM_ENV_STEPS_SAMPLED,
+    NUM_ENV_STEPS_SAMPLED_LIFETIME,
+    NUM_EPISODES,
+    NUM_EPISODES_LIFETIME,
+)
+from ray.rllib.utils.typing import ResultDict, StateDict
+
+from rllib_geoffpac.algorithms.validation import is_count, is_number, unknown_key_message
+from rllib_geoffpac.env_runners import BehaviorEnvRunner, TargetPolicyEnvRunner
+from rllib_geoffpac.evaluation import evaluate_target_policy
+from rllib_geoffpac.lane_stream import LaneStream
+from rllib_geoffpac.lanes import Fragment
+
+_LANES = "lanes"
+
+
+class LaneAlgorithmConfig(AlgorithmConfig):
+    """Configuration of an algorithm that learns from lanes of a fixed behaviour policy.
+
+    Hyperparameters change the result; resources (`num_env_runners`, `num_learners`,
+    `rollout_fragment_length`, `sample_ahead`) never do.
+    """
+
+    def __init__(self, algo_class: type | None = None):
+        super().__init__(algo_class=algo_class or LaneAlgorithm)
+        self.seed = 0
+        self.gamma = 0.99
+        # Lanes and behaviour.
+        self.num_lanes = 10
+        self.behavior: Any = "uniform"
+        self.sample_ahead = 2
+        self.max_env_failures_in_a_row = 3
+        self.env_hang_timeout_s = 300.0
+        self.env_runner_lost_timeout_s = 600.0
+        self.rollout_fragment_length = 100
+        self.min_sample_timesteps_per_iteration = 2000
+        self.min_time_s_per_iteration = None
+        self.checkpoint_replay = True
+        # Evaluation.
+        self.evaluation_horizon: int | None = None
+        self.evaluation_duration = 10
+        self.custom_evaluation_function = evaluate_target_policy
+        # The samplers need no weights and no connectors.
+        self.env_runner_cls = BehaviorEnvRunner
+        self.add_default_connectors_to_learner_pipeline = False
+        self._dont_auto_sync_env_runner_states = True
+        self.broadcast_env_runner_states = False
+
+    @override(AlgorithmConfig)
+    def training(
+        self,
+        *,
+        num_lanes: int = NotProvided,
+        checkpoint_replay: bool = NotProvided,
+        **kwargs: Any,
+    ) -> LaneAlgorithmConfig:
+        """Sets the training related configuration.
+
+        Args:
+            num_lanes: Environment instances, each with its own traces (the paper's 'number of
+                workers'). A hyperparameter: it changes what is learned.
+            checkpoint_replay: Whether checkpoints hold the replay ring. Exact resume needs it.
+            kwargs: RLlib's: gamma, lr, grad_clip, ...
+        """
+        self._set_own({"num_lanes": num_lanes, "checkpoint_replay": checkpoint_replay})
+        known = {"gamma", "lr", "grad_clip", "learner_class", "model"}
+        for key in kwargs.keys() - known:
+            if not hasattr(self, key):
+                raise ValueError(unknown_key_message(key, vars(self), type(self).__name__))
+        super().training(**kwargs)
+        return self
+
+    @override(AlgorithmConfig)
+    def env_runners(
+        self,
+        *,
+        behavior: Any = NotProvided,
+        sample_ahead: int = NotProvided,
+        max_env_failures_in_a_row: int = NotProvided,
+        env_hang_timeout_s: float = NotProvided,
+        env_runner_lost_timeout_s: float = NotProvided,
+        **kwargs: Any,
+    ) -> LaneAlgorithmConfig:
+        """Sets the sampling related configuration.
+
+        Args:
+            behavior: mu: "uniform", or a fixed policy with `sample(observation, rng) -> action,
+                log_density` (the object, a factory of (observation_space, action_space), or
+                'package.module:name').
+            sample_ahead: Fragments that remote env runners may simulate ahead of the learner.
+            max_env_failures_in_a_row: With `restart_failed_sub_environments`, how many failures
+                of a lane's environment in a row are survived.
+            env_hang_timeout_s: An env runner that gives no fragment for so long is replaced.
+            env_runner_lost_timeout_s: How long to wait for a lost env runner to come back.
+            kwargs: RLlib's: num_env_runners, rollout_fragment_length (in locksteps), ...
+        """
+        own = {k: v for k, v in locals().items() if k not in ("self", "kwargs", "__class__")}
+        self._set_own(own)
+        super().env_runners(**kwargs)
+        return self
+
+    @override(AlgorithmConfig)
+    def evaluation(
+        self, *, evaluation_horizon: int | None = NotProvided, **kwargs: Any
+    ) -> LaneAlgorithmConfig:
+        """Sets the evaluation related configuration.
+
+        Args:
+            evaluation_horizon: Cut evaluation episodes after so many steps; None: the
+                environment's own time limit, or 1000 where it has none.
+            kwargs: RLlib's. Actions are sampled from pi; `evaluation_config={"explore": False}`
+                takes the mean or the most likely action instead.
+        """
+        self._set_own({"evaluation_horizon": evaluation_horizon})
+        super().evaluation(**kwargs)
+        return self
+
+    def _set_own(self, values: dict[str, Any]) -> None:
+        for key, value in values.items():
+            if value is not NotProvided:
+                setattr(self, key, value)
+
+    @override(AlgorithmConfig)
+    def update_from_dict(self, config_dict: dict[str, Any]) -> LaneAlgorithmConfig:
+        known = set(vars(self)) | set(self.to_dict())
+        for key in config_dict:
+            translated = self._translate_special_keys(key, warn_deprecated=False)
+            if not {key, translated} & known and not key.startswith("_"):
+                raise ValueError(unknown_key_message(key, known, type(self).__name__))
+        return super().update_from_dict(config_dict)
+
+    def _checks(self) -> list[tuple[str, Any, bool, str]]:
+        """(key, value, whether it is possible, what is allowed) of the keys to validate."""
+        fragment = self.rollout_fragment_length
+        runners, per_runner = self.num_env_runners, self.num_envs_per_env_runner
+        checks = [
+            ("gamma", is_number(self.gamma, 0, 1), "a number from 0 to 1"),
+            (
+                "seed",
+                *is_count(self.seed, 0),
+            ),
+            ("lr", is_number(self.lr, 0, above=True), "one number above 0 (no schedule)"),
+            (
+                "grad_clip",
+                self.grad_clip is None or is_number(self.grad_clip, 0, above=True),
+                "a number above 0, or None for no clipping",
+            ),
+            ("num_lanes", *is_count(self.num_lanes, 1)),
+            (
+                "rollout_fragment_length",
+                is_count(fragment, 1)[0],
+                "a whole number of locksteps >= 1",
+            ),
+            (
+                "min_sample_timesteps_per_iteration",
+                is_count(self.min_sample_timesteps_per_iteration, 1)[0],
+                "a whole number of env steps >= 1, the length of an iteration",
+            ),
+            ("sample_ahead", *is_count(self.sample_ahead, 0)),
+            ("max_env_failures_in_a_row", *is_count(self.max_env_failures_in_a_row, 1)),
+            (
+                "env_hang_timeout_s",
+                is_number(self.env_hang_timeout_s, 0, above=True, infinite=True),
+                "a number of seconds above 0",
+            ),
+            (
+                "env_runner_lost_timeout_s",
+                is_number(self.env_runner_lost_timeout_s, 0, infinite=True),
+                "a number of seconds >= 0",
+            ),
+            (
+                "evaluation_horizon",
+                self.evaluation_horizon is None or is_count(self.evaluation_horizon, 1)[0],
+                "a whole number of steps >= 1, or None",
+            ),
+            (
+                "evaluation_duration_unit",
+                self.evaluation_duration_unit == "episodes",
+                "'episodes': J_pi is an average over whole episodes",
+            ),
+            (
+                "evaluation_duration",
+                is_count(self.evaluation_duration, 1)[0],
+                "a whole number of episodes >= 1",
+            ),
+            (
+                "num_learners",
+                self.num_learners in (0, 1),
+                "0 or 1: learning is sequential; scale env runners (num_env_runners) for slow "
+                "simulators or trials (num_samples, grid_search) instead",
+            ),
+        ]
+        if not self.in_evaluation:
+            share = f"{per_runner} envs on each of {max(1, runners)} env runners"
+            checks += [
+                (
+                    "num_env_runners",
+                    is_count(runners, 0)[0] and runners <= self.num_lanes,
+                    f"at most `num_lanes`={self.num_lanes}, so that each has a lane",
+                ),
+                (
+                    "num_envs_per_env_runner",
+                    per_runner in (1, None) or per_runner * max(1, runners) == self.num_lanes,
+                    f"left out: `num_lanes`={self.num_lanes} says how many environments there "
+                    f"are, which {share} contradict",
+                ),
+            ]
+        return [(key, getattr(self, key), ok, allowed) for key, ok, allowed in checks]
+
+    @override(AlgorithmConfig)
+    def validate(self) -> None:
+        for key, value, possible, allowed in self._checks():
+            if not possible:
+                self._value_error(f"`{key}` is {value!r}; allowed is {allowed}.")
+        if self.is_multi_agent:
+            self._value_error(
+                "Multi-agent setups are not supported: remove `policies` and "
+                "`policy_mapping_fn`, and use a single-agent environment."
+            )
+        super().validate()
+
+    @override(AlgorithmConfig)
+    def get_evaluation_config_object(self) -> AlgorithmConfig | None:
+        config = super().get_evaluation_config_object()
+        if config is not None:
+            config.env_runner_cls = TargetPolicyEnvRunner
+        return config
+
+
+@dataclass
+class LaneTrainingData(TrainingData):
+    """Fragments of all lanes for the one learner: never split."""
+
+    @override(TrainingData)
+    def shard(self, num_shards: int, **kwargs: Any) -> list[tuple[TrainingData, dict]]:
+        return [(self, {})]
+
+
+class LaneAlgorithm(Algorithm):
+    """Samples all lanes in lockstep and hands them to the learner, in lane order."""
+
+    @override(Algorithm)
+    def setup(self, config: AlgorithmConfig) -> None:
+        self.weights_taken = threading.Event()
+        super().setup(config)
+        self.stream = LaneStream(self.env_runner_group, self.config)
+
+    @override(Algorithm)
+    def training_step(self) -> None:
+        # In parallel with evaluation, the weights to evaluate are taken before they change.
+        self.weights_taken.wait()
+        fragments = self.stream.next(self._fragment_lengths())
+        results = self.learner_group.update(training_data=LaneTrainingData(episodes=fragments))
+        self.metrics.aggregate(results, key=LEARNER_RESULTS)
+        self._log_sampling(fragments)
+
+    def _fragment_lengths(self) -> Iterator[int]:
+        """Locksteps of the next fragments: the last one of an iteration is shortened.
+
+        So iterations, and with them evaluations and checkpoints, end on the same step whatever
+        the fragment length.
+        """
+        config = self.config
+        per_iteration = -(-config.min_sample_timesteps_per_iteration // config.num_lanes)
+        lockstep = self.stream.anchor.lockstep
+        while True:
+            length = min(config.rollout_fragment_length, per_iteration - lockstep % per_iteration)
+            yield length
+            lockstep += length
+
+    def _log_sampling(self, fragments: list[Fragment]) -> None:
+        count = sum(len(fragment) for fragment in fragments)
+
+        def log(name: str, value: float, **how: Any) -> None:
+            self.metrics.log_value((ENV_RUNNER_RESULTS, name), value, **how)
+
+        log(NUM_ENV_STEPS_SAMPLED, count, reduce="sum")
+        log(NUM_ENV_STEPS_SAMPLED_LIFETIME, count, reduce="lifetime_sum", with_throughput=True)
+        finished = sorted(itertools.chain.from_iterable(f.finished for f in fragments))
+        log(NUM_EPISODES, len(finished), reduce="sum")
+        log(NUM_EPISODES_LIFETIME, len(finished), reduce="lifetime_sum")
+        window = self.config.metrics_num_episodes_for_smoothing
+        for _, _, episode_return, length in finished:
+            log(EPISODE_RETURN_MEAN, episode_return, window=window)
+            log(EPISODE_RETURN_MIN, episode_return, reduce="min", window=window)
+            log(EPISODE_RETURN_MAX, episode_return, reduce="max", window=window)
+            log(EPISODE_LEN_MEAN, length, window=window)
+        log("simulation_seconds", max(f.seconds for f in fragments), reduce="sum")
+        for fragment in fragments:
+            for event, number in fragment.counters.items():
+                log(event, number, reduce="lifetime_sum")
+
+    @override(Algorithm)
+    def step(self) -> ResultDict:
+        evaluates_now = self.config.evaluation_parallel_to_training and (
+            self.config.evaluation_interval
+            and (self.iteration + 1) % self.config.evaluation_interval == 0
+        )
+        if evaluates_now:
+            self.weights_taken.clear()
+        else:
+            self.weights_taken.set()
+        began, before = time.perf_counter(), self.stream.anchor.lockstep
+        results = super().step()
+        locksteps = self.stream.anchor.lockstep - before
+        elapsed = time.perf_counter() - began
+        results["env_steps_per_s"] = locksteps * self.config.num_lanes / elapsed
+        results["weights_digest"] = self.weights_digest()
+        results[ENV_RUNNER_RESULTS].update(self.stream.counters)
+        return self._stop_if_diverged(results)
+
+    def _stop_if_diverged(self, results: ResultDict) -> ResultDict:
+        """Ends the trial, not the sweep; the learner has kept the last finite parameters."""
+        modules = results.get(LEARNER_RESULTS, {}).values()
+        results["diverged"] = any(m.get("diverged", 0) for m in modules if isinstance(m, dict))
+        if results["diverged"]:
+            results["done"] = True
+        return results
+
+    def weights_digest(self) -> str:
+        """The first 12 hex digits of a sha256 over all parameters of the learner."""
+        return self.on_learner(lambda learner: learner.weights_digest())
+
+    def on_learner(self, function: Callable[[Any], Any]) -> Any:
+        """Calls a function with the one learner, local or remote, and returns its result."""
+        results = self.learner_group.foreach_learner(function)
+        return next(iter(results)).get()
+
+    @override(Algorithm)
+    def get_state(self, components=None, *, not_components=None, **kwargs: Any) -> StateDict:
+        state = super().get_state(components, not_components=not_components, **kwargs)
+        if self._check_component(_LANES, components, not_components):
+            state[_LANES] = self.stream.anchor
+        return state
+
+    @override(Algorithm)
+    def set_state(self, state: StateDict) -> None:
+        super().set_state(state)
+        if _LANES in state:
+            self.stream.restart_from(state[_LANES])

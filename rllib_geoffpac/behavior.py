@@ -1,0 +1,119 @@
+"""Behaviour policies mu: fixed, so that the data never depend on the learned weights."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Protocol, runtime_checkable
+
+import gymnasium as gym
+import numpy as np
+
+
+@runtime_checkable
+class BehaviorPolicy(Protocol):
+    """A fixed behaviour policy. It must not keep state between calls."""
+
+    def sample(self, observation: Any, rng: np.random.Generator) -> tuple[Any, float]:
+        """Returns an action and log mu(action|observation)."""
+        ...
+
+
+class UniformBehavior:
+    """Uniform over a bounded Box (density 1 / prod(high - low)) or a Discrete space (1 / n)."""
+
+    def __init__(self, action_space: gym.Space):
+        self.action_space = check_action_space(action_space)
+        if isinstance(action_space, gym.spaces.Discrete):
+            self.log_density = -float(np.log(action_space.n))
+        else:
+            low, high = action_space.low.astype(np.float64), action_space.high.astype(np.float64)
+            self._low, self._width = low, high - low
+            self.log_density = -float(np.log(self._width).sum())
+
+    def sample(self, observation: Any, rng: np.random.Generator) -> tuple[Any, float]:
+        """Returns one action and its log-density."""
+        return self.sample_block(rng, 1)[0], self.log_density
+
+    def sample_block(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Returns `count` actions at once: [count, *action shape]."""
+        space = self.action_space
+        if isinstance(space, gym.spaces.Discrete):
+            return space.start + rng.integers(space.n, size=count)
+        unit = rng.random((count, *space.shape))
+        return (self._low + unit * self._width).astype(space.dtype)
+
+
+class TabularBehavior:
+    """mu(a|s) from a table [S, A] over Discrete observations and actions."""
+
+    def __init__(self, table: np.ndarray):
+        self.table = np.asarray(table, np.float64)
+        self._cumulative = np.cumsum(self.table, axis=1)
+        with np.errstate(divide="ignore"):
+            self._log = np.log(self.table)
+
+    def sample(self, observation: Any, rng: np.random.Generator) -> tuple[int, float]:
+        """Returns an action and its log-probability."""
+        cumulative = self._cumulative[observation]
+        action = int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+        return action, float(self._log[observation, action])
+
+
+def check_action_space(space: gym.Space) -> gym.Space:
+    """Returns the action space, or says why mu and pi can't have a density on it."""
+    if isinstance(space, gym.spaces.Discrete):
+        return space
+    if isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        if space.is_bounded("both"):
+            return space
+        raise ValueError(
+            f"The action space {space} is unbounded: a uniform behaviour policy needs finite "
+            "bounds. Wrap the environment with gymnasium.wrappers.RescaleAction or give its "
+            "action_space finite `low` and `high`."
+        )
+    raise ValueError(
+        f"The action space {space} is not supported: allowed are a bounded float Box of any shape "
+        "and Discrete. Flatten Dict, Tuple, MultiDiscrete or MultiBinary actions in a wrapper."
+    )
+
+
+def import_by_name(path: str, key: str) -> Any:
+    """Imports `package.module:name`, naming the config key in the error."""
+    module_name, _, name = path.partition(":")
+    if not name:
+        raise ValueError(
+            f"`{key}` is {path!r}: write it as 'package.module:name', or give the object itself."
+        )
+    try:
+        return getattr(importlib.import_module(module_name), name)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(
+            f"`{key}` is {path!r}, which can't be imported ({error}): install the package or put "
+            "its folder on PYTHONPATH on every machine."
+        ) from None
+
+
+def make_behavior(behavior: Any, env: gym.Env) -> BehaviorPolicy:
+    """Builds the behaviour policy of one environment.
+
+    Args:
+        behavior: "uniform"; 'package.module:name' or an object of its own: either something with
+            `sample(observation, rng)`, or a factory called with (observation_space, action_space).
+            With "uniform", an environment that brings its own `behavior_table` [S, A]
+            (a `FiniteMDP`) is followed.
+        env: The environment; its action space must be a bounded Box or Discrete.
+    """
+    check_action_space(env.action_space)
+    if isinstance(behavior, str) and behavior == "uniform":
+        table = getattr(env.unwrapped, "behavior_table", None)
+        return UniformBehavior(env.action_space) if table is None else TabularBehavior(table)
+    if isinstance(behavior, str):
+        behavior = import_by_name(behavior, "behavior")
+    if isinstance(behavior, type) or not hasattr(behavior, "sample"):
+        behavior = behavior(env.observation_space, env.action_space)
+    if not isinstance(behavior, BehaviorPolicy):
+        raise ValueError(
+            f"`behavior` is {behavior!r}, which has no method `sample(observation, rng) -> action, "
+            "log_density`. Use 'uniform' or give a policy that has one."
+        )
+    return behavior

@@ -1,0 +1,6 @@
+"""Env runners: behaviour data for learning, rollouts of the target policy for evaluation."""
+
+from rllib_geoffpac.env_runners.behavior_env_runner import BehaviorEnvRunner
+from rllib_geoffpac.env_runners.target_policy_env_runner import TargetPolicyEnvRunner
+
+__all__ = ["BehaviorEnvRunner", "TargetPolicyEnvRunner"]

@@ -1,0 +1,163 @@
+"""Collects the behaviour policy's experience: own lanes, no weights, no RLModule."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+import numpy as np
+from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.env import INPUT_ENV_SPACES
+from ray.rllib.env.env_runner import EnvRunner
+from ray.rllib.utils.annotations import override
+from ray.rllib.utils.checkpoints import Checkpointable
+
+from rllib_geoffpac.behavior import make_behavior
+from rllib_geoffpac.env_runners.lane import LaneColumns, SimulatedLane
+from rllib_geoffpac.env_runners.make_env import make_env
+from rllib_geoffpac.lanes import Fragment, LaneAnchor, split_lanes
+
+
+class BehaviorEnvRunner(EnvRunner, Checkpointable):
+    """Steps its share of the lanes with the behaviour policy.
+
+    A request says which locksteps it wants and carries an anchor, a place from where they can be
+    simulated. So a runner that was lost and rebuilt answers the same request with the same data.
+    """
+
+    @override(EnvRunner)
+    def __init__(self, *, config: Any, **kwargs: Any):
+        super().__init__(config=config, **kwargs)
+        self._lanes: list[SimulatedLane] = []
+        self._lockstep = 0
+        num_lanes = self.config.num_lanes
+        if not self.num_workers:
+            self.lane_numbers = range(num_lanes)
+        elif self.worker_index:
+            self.lane_numbers = split_lanes(num_lanes, self.num_workers)[self.worker_index - 1]
+        else:  # The local runner beside remote ones owns nothing.
+            self.lane_numbers = range(0)
+        self.make_env()
+
+    @override(EnvRunner)
+    def make_env(self) -> None:
+        self.stop()
+        config = self.config
+        env_factory = partial(make_env, config, self.worker_index or 0)
+        failures = config.max_env_failures_in_a_row if config.restart_failed_sub_environments else 0
+        self._lanes = [
+            SimulatedLane(
+                env_factory, partial(make_behavior, config.behavior), config.seed, lane, failures
+            )
+            for lane in self.lane_numbers
+        ]
+        self._lockstep = 0
+
+    @override(EnvRunner)
+    def sample(self, *, start: int, num_locksteps: int, anchor: LaneAnchor) -> Fragment:
+        """Returns the fragment of locksteps [start, start + num_locksteps) of this runner's lanes.
+
+        Args:
+            start: First lockstep.
+            num_locksteps: How many.
+            anchor: A position of these lanes at or before `start`.
+        """
+        began = time.perf_counter()
+        if start != self._lockstep:
+            self._seek(start, anchor)
+        fragment = self._run(num_locksteps)
+        fragment.seconds = time.perf_counter() - began
+        return fragment
+
+    def _seek(self, start: int, anchor: LaneAnchor) -> None:
+        for index, lane in enumerate(self._lanes):
+            observation = None if anchor.observations is None else anchor.observations[index]
+            lane.seek(
+                int(anchor.episodes[index]),
+                int(anchor.steps[index]),
+                observation,
+                float(anchor.returns[index]),
+            )
+        self._lockstep = anchor.lockstep
+        if start > anchor.lockstep:
+            self._run(start - anchor.lockstep)
+
+    def _run(self, num_locksteps: int) -> Fragment:
+        columns = [lane.run(num_locksteps) for lane in self._lanes]
+        fragment = _pack(self._lockstep, self._lanes, columns)
+        self._lockstep += num_locksteps
+        fragment.end.lockstep = self._lockstep
+        for lane in self._lanes:
+            for event, count in lane.counters.items():
+                fragment.counters[event] = fragment.counters.get(event, 0) + count
+                lane.counters[event] = 0
+        return fragment
+
+    @override(EnvRunner)
+    def get_spaces(self) -> dict:
+        env = self._lanes[0].env
+        spaces = (env.observation_space, env.action_space)
+        return {INPUT_ENV_SPACES: spaces, DEFAULT_MODULE_ID: spaces}
+
+    @override(EnvRunner)
+    def get_metrics(self) -> dict:
+        return self.metrics.reduce()
+
+    @override(EnvRunner)
+    def assert_healthy(self) -> None:
+        assert len(self._lanes) == len(self.lane_numbers)
+
+    @override(EnvRunner)
+    def stop(self) -> None:
+        for lane in self._lanes:
+            lane.close()
+        self._lanes = []
+
+    # The runner has no state of its own: the algorithm keeps the lanes' anchor.
+    @override(Checkpointable)
+    def get_state(self, components=None, *, not_components=None, **kwargs) -> dict:
+        return {}
+
+    @override(Checkpointable)
+    def set_state(self, state: dict) -> None:
+        pass
+
+    @override(Checkpointable)
+    def get_ctor_args_and_kwargs(self) -> tuple:
+        return (), {"config": self.config, "worker_index": self.worker_index}
+
+
+def _pack(start: int, lanes: list[SimulatedLane], columns: list[LaneColumns]) -> Fragment:
+    """Packs the lanes' columns into contiguous time-major arrays."""
+    numbers = np.array([lane.lane for lane in lanes])
+    final = [(t, index) for index, c in enumerate(columns) for t in sorted(c.final)]
+    first = columns[0].observations
+    finals = [columns[index].final[t] for t, index in final]
+    return Fragment(
+        start=start,
+        lanes=numbers,
+        observations=np.stack([c.observations for c in columns], axis=1),
+        actions=np.stack([c.actions for c in columns], axis=1),
+        rewards=np.array([c.rewards for c in columns], np.float32).T.copy(),
+        discounts=np.array([c.discounts for c in columns], np.float32).T.copy(),
+        behavior_logp=np.array([c.behavior_logp for c in columns], np.float32).T.copy(),
+        terminated=np.stack([c.terminated for c in columns], axis=1),
+        truncated=np.stack([c.truncated for c in columns], axis=1),
+        chain_start=np.stack([c.chain_start for c in columns], axis=1),
+        final_index=np.array(final, np.int64).reshape(len(final), 2),
+        final_observations=np.array(finals, first.dtype).reshape(len(final), *first.shape[1:]),
+        end=LaneAnchor(
+            start,
+            numbers,
+            np.array([lane.episode for lane in lanes]),
+            np.array([lane.step for lane in lanes]),
+            np.stack([lane.observation for lane in lanes]),
+            np.array([lane.episode_return for lane in lanes]),
+        ),
+        finished=sorted(
+            (start + t, lane.lane, ret, length)
+            for lane, c in zip(lanes, columns, strict=True)
+            for t, ret, length in c.finished
+        ),
+    )

@@ -1,0 +1,262 @@
+"""One simulated lane: steps its environment with the behaviour policy, episode after episode."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from rllib_geoffpac.behavior import BehaviorPolicy, UniformBehavior
+from rllib_geoffpac.env_runners.make_env import observation_dtype, observation_shape
+from rllib_geoffpac.lanes import behavior_stream
+
+logger = logging.getLogger(__name__)
+
+# Actions are drawn in blocks of this size: the episode's action stream is defined by them.
+_ACTION_BLOCK = 128
+
+
+class EnvironmentFailure(RuntimeError):
+    """An environment raised, or returned something that can't be learned from."""
+
+
+class LaneColumns:
+    """What one lane produced: T transitions, filled by `SimulatedLane.run`."""
+
+    def __init__(self, count: int, env: gym.Env):
+        space = env.observation_space
+        flat_shape = observation_shape(space)
+        self.observations = np.empty((count + 1, *flat_shape), observation_dtype(space))
+        self.shaped_observations = self.observations.reshape(count + 1, *space.shape)
+        self.actions = np.empty((count, *env.action_space.shape), env.action_space.dtype)
+        self.rewards: list[float] = []
+        self.discounts: list[float] = []
+        self.behavior_logp: list[float] = []
+        self.terminated = np.zeros(count, bool)
+        self.truncated = np.zeros(count, bool)
+        self.chain_start = np.zeros(count, bool)
+        self.final: dict[int, np.ndarray] = {}
+        self.finished: list[tuple[int, float, int]] = []
+
+
+class SimulatedLane:
+    """One environment instance; its data are a pure function of (seed, lane, episode, step).
+
+    Args:
+        make_env: Makes a fresh environment (called again after a failure).
+        make_behavior: Makes the behaviour policy of an environment.
+        seed: The experiment's seed.
+        lane: This lane's number.
+        max_failures: How many failures in a row of the environment are survived; 0: none.
+    """
+
+    def __init__(
+        self,
+        make_env: Callable[[], gym.Env],
+        make_behavior: Callable[[gym.Env], BehaviorPolicy],
+        seed: int,
+        lane: int,
+        max_failures: int = 0,
+    ):
+        self._make_env = make_env
+        self.seed, self.lane, self.max_failures = seed, lane, max_failures
+        self.env = make_env()
+        self.behavior = make_behavior(self.env)
+        self.episode, self.step, self.episode_return = 0, 0, 0.0
+        self.counters = {"env_failures": 0, "lanes_resimulated": 0, "lanes_not_reproducible": 0}
+        self._observation: Any = None  # as the environment gave it; None before the first reset
+        self._chain_starts = True
+        self._failures_in_a_row = 0
+
+    @property
+    def observation(self) -> np.ndarray:
+        """The current observation, flat, as it travels."""
+        space = self.env.observation_space
+        return np.asarray(self._observation, observation_dtype(space)).reshape(
+            observation_shape(space)
+        )
+
+    def run(self, count: int) -> LaneColumns:
+        """Makes `count` transitions."""
+        columns = LaneColumns(count, self.env)
+        if self._observation is None:
+            self._reset()
+        columns.observations[0] = self.observation
+        t = 0
+        while t < count:
+            try:
+                t = self._run_episodes(columns, t, count)
+            except EnvironmentFailure:
+                raise
+            except Exception as error:
+                t = len(columns.rewards)
+                if t:
+                    # The state where the environment failed stays the successor of the
+                    # transition that led to it; the lane itself goes on somewhere else.
+                    columns.final.setdefault(t - 1, columns.observations[t].copy())
+                self._new_episode_after_failure(error, "step")
+                columns.observations[t] = self.observation
+        self._check(columns)
+        return columns
+
+    def seek(
+        self, episode: int, step: int, observation: np.ndarray | None, episode_return: float
+    ) -> None:
+        """Brings the lane to a position by simulating its episode again from the start."""
+        self.episode = episode
+        if observation is None:
+            self._observation, self._chain_starts = None, True
+            return
+        self.counters["lanes_resimulated"] += 1
+        self._reset()
+        self._chain_starts = False
+        for _ in range(step):
+            self._observation, _, terminated, truncated, _ = self.env.step(self._next_action()[0])
+            if terminated or truncated:
+                break
+            self.step += 1
+        if self.step == step and np.array_equal(self.observation, observation):
+            self.episode_return = episode_return
+            return
+        logger.warning(
+            "%s is not deterministic given its reset seed: lane %d could not be brought back to "
+            "step %d of episode %d, so it starts a new episode and its traces restart.",
+            self.name,
+            self.lane,
+            step,
+            episode,
+        )
+        self.counters["lanes_not_reproducible"] += 1
+        self.episode += 1
+        self._chain_starts = True
+        self._reset()
+
+    def close(self) -> None:
+        """Closes the environment."""
+        self.env.close()
+
+    @property
+    def name(self) -> str:
+        """What to call the environment in messages."""
+        return self.env.spec.id if self.env.spec else type(self.env.unwrapped).__name__
+
+    def failure(self, what: str, episode: int, step: int) -> EnvironmentFailure:
+        """Returns an error that says where it happened and how to see it again."""
+        reset_seed, _ = behavior_stream(self.seed, self.lane, episode)
+        return EnvironmentFailure(
+            f"{self.name}, lane {self.lane}, episode {episode}, step {step}: {what}. To reproduce: "
+            f"reset(seed={reset_seed}), then the actions of behavior_stream(seed={self.seed}, "
+            f"lane={self.lane}, episode={episode})."
+        )
+
+    def _run_episodes(self, columns: LaneColumns, t: int, count: int) -> int:
+        """The hot loop: steps from row t to row `count`, through the ends of episodes."""
+        step_env, next_action = self.env.step, self._next_action
+        shape = self.env.observation_space.shape
+        observations, actions = columns.shaped_observations, columns.actions
+        rewards, discounts, logps = columns.rewards, columns.discounts, columns.behavior_logp
+        while t < count:
+            if self._chain_starts:
+                columns.chain_start[t] = True
+                self._chain_starts = False
+            action, logp = next_action()
+            observation, reward, terminated, truncated, info = step_env(action)
+            if np.shape(observation) != shape:
+                raise ValueError(
+                    f"the observation has shape {np.shape(observation)} instead of {shape}"
+                )
+            actions[t] = action
+            observations[t + 1] = self._observation = observation
+            rewards.append(reward)
+            discounts.append(info.get("discount", np.nan))
+            logps.append(logp)
+            self.episode_return += reward
+            self.step += 1
+            t += 1
+            if terminated or truncated:
+                columns.finished.append((t - 1, self.episode_return, self.step))
+                if terminated:
+                    columns.terminated[t - 1] = True
+                else:
+                    columns.truncated[t - 1] = True
+                    columns.final[t - 1] = columns.observations[t].copy()
+                self._failures_in_a_row = 0
+                self.episode += 1
+                self._reset()
+                step_env = self.env.step
+                columns.observations[t] = self.observation
+        return t
+
+    def _next_action(self) -> tuple[Any, float]:
+        behavior = self.behavior
+        if type(behavior) is not UniformBehavior:
+            return behavior.sample(self._observation, self._rng)
+        index = self._block_index
+        if index == _ACTION_BLOCK:
+            self._block = behavior.sample_block(self._rng, _ACTION_BLOCK)
+            index = 0
+        self._block_index = index + 1
+        return self._block[index], behavior.log_density
+
+    def _reset(self) -> None:
+        """Starts the episode `self.episode`; a failing one is skipped, if failures are survived."""
+        reset_seed, self._rng = behavior_stream(self.seed, self.lane, self.episode)
+        self._block_index = _ACTION_BLOCK
+        self.step, self.episode_return = 0, 0.0
+        try:
+            self._observation, _ = self.env.reset(seed=reset_seed)
+            shape = self.env.observation_space.shape
+            if np.shape(self._observation) != shape:
+                raise ValueError(
+                    f"the observation has shape {np.shape(self._observation)} instead of {shape}"
+                )
+        except Exception as error:
+            self._new_episode_after_failure(error, "reset")
+
+    def _new_episode_after_failure(self, error: Exception, where: str) -> None:
+        self.counters["env_failures"] += 1
+        self._failures_in_a_row += 1
+        if self._failures_in_a_row > self.max_failures:
+            what = f"{where} raised {type(error).__name__}: {error}"
+            raise self.failure(what, self.episode, self.step) from error
+        logger.warning(
+            "%s failed in %s (lane %d, episode %d, step %d: %s); the lane starts a new episode.",
+            self.name,
+            where,
+            self.lane,
+            self.episode,
+            self.step,
+            error,
+        )
+        self.env.close()
+        self.env = self._make_env()
+        self.episode += 1
+        self._chain_starts = True
+        self._reset()
+
+    def _check(self, columns: LaneColumns) -> None:
+        """Refuses what would poison the learner, naming the first bad transition."""
+        discounts = np.asarray(columns.discounts, np.float64)
+        out_of_bounds = (discounts < 0) | (discounts > 1)
+        checks = [
+            ("observation", ~np.isfinite(columns.observations[1:]), columns.observations[1:]),
+            ("reward", ~np.isfinite(np.asarray(columns.rewards, np.float64)), columns.rewards),
+            ("log-density of mu", ~np.isfinite(columns.behavior_logp), columns.behavior_logp),
+            ("discount (allowed: 0 to 1)", out_of_bounds, columns.discounts),
+        ]
+        for name, bad, values in checks:
+            if not bad.any():
+                continue
+            t = int(np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1))[0])
+            ends = [row for row, *_ in columns.finished]
+            later_episodes = sum(row >= t for row in ends)
+            previous_end = max((row for row in ends if row < t), default=None)
+            last_row = len(columns.rewards) - 1
+            step = self.step - (last_row - t) - 1 if previous_end is None else t - previous_end - 1
+            if previous_end is None and later_episodes:
+                first_end, _, length = columns.finished[0]
+                step = length - 1 - (first_end - t)
+            raise self.failure(f"the {name} is {values[t]}", self.episode - later_episodes, step)

@@ -1,0 +1,147 @@
+"""Lanes: where the experience comes from, as a pure function of (seed, lane, episode, step).
+
+A *lane* is one environment instance with its own emphatic traces. The behaviour policy is fixed,
+so what happens in a lane never depends on the learned weights: episode k of a lane is seeded from
+`(seed, lane, k)`, both the environment's `reset(seed=)` and the stream of behaviour actions.
+A *lockstep* is one transition of every lane; the learner counts time in locksteps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+# First entry of the spawn key: keeps the streams of different purposes apart for one seed.
+_BEHAVIOR_STREAM = 0
+_EVALUATION_STREAM = 1
+_REPLAY_STREAM = 2
+
+
+def _stream(seed: int, *spawn_key: int) -> tuple[int, np.random.Generator]:
+    sequence = np.random.SeedSequence(seed, spawn_key=spawn_key)
+    environment, actions = sequence.spawn(2)
+    return int(environment.generate_state(1)[0]), np.random.Generator(np.random.PCG64(actions))
+
+
+def behavior_stream(seed: int, lane: int, episode: int) -> tuple[int, np.random.Generator]:
+    """Returns the environment's reset seed and the action generator of one behaviour episode."""
+    return _stream(seed, _BEHAVIOR_STREAM, lane, episode)
+
+
+def evaluation_stream(seed: int, round_: int, episode: int) -> tuple[int, np.random.Generator]:
+    """Returns the reset seed and the action generator of one evaluation episode of pi."""
+    return _stream(seed, _EVALUATION_STREAM, round_, episode)
+
+
+def replay_generator(seed: int) -> np.random.Generator:
+    """Returns the generator that draws the replayed rows."""
+    return _stream(seed, _REPLAY_STREAM)[1]
+
+
+def split_lanes(num_lanes: int, num_runners: int) -> list[range]:
+    """Splits the lanes over the env runners, as evenly as possible, in lane order.
+
+    Example:
+        >>> split_lanes(10, 3)
+        [range(0, 4), range(4, 7), range(7, 10)]
+    """
+    smaller, larger_runners = divmod(num_lanes, num_runners)
+    lanes, start = [], 0
+    for runner in range(num_runners):
+        stop = start + smaller + (runner < larger_runners)
+        lanes.append(range(start, stop))
+        start = stop
+    return lanes
+
+
+@dataclass
+class LaneAnchor:
+    """Where some lanes stand after `lockstep` locksteps: enough to simulate them from there on.
+
+    No simulator internals: a lane is brought back by replaying its current episode from the start,
+    and `observations` tell whether the environment really came back to the same place.
+    """
+
+    lockstep: int
+    lanes: np.ndarray  # [L] lane numbers
+    episodes: np.ndarray  # [L] index of the current episode
+    steps: np.ndarray  # [L] transitions already made in it
+    observations: np.ndarray | None  # [L, ...] current observation; None before the first reset
+    returns: np.ndarray  # [L] undiscounted return of the current episode so far
+
+    @classmethod
+    def start(cls, lanes: range) -> LaneAnchor:
+        """Returns the anchor of lanes that have not moved yet."""
+        count = len(lanes)
+        zeros = np.zeros(count, np.int64)
+        return cls(0, np.array(lanes), zeros, zeros.copy(), None, np.zeros(count))
+
+    def select(self, lanes: range) -> LaneAnchor:
+        """Returns the anchor of a contiguous part of the lanes."""
+        first = int(np.searchsorted(self.lanes, lanes.start))
+        part = slice(first, first + len(lanes))
+        observations = None if self.observations is None else self.observations[part]
+        return LaneAnchor(
+            self.lockstep,
+            self.lanes[part],
+            self.episodes[part],
+            self.steps[part],
+            observations,
+            self.returns[part],
+        )
+
+    @classmethod
+    def concatenate(cls, parts: list[LaneAnchor]) -> LaneAnchor:
+        """Joins the anchors of disjoint sets of lanes, given in lane order."""
+        return cls(
+            parts[0].lockstep,
+            *(
+                np.concatenate([getattr(part, name) for part in parts])
+                for name in ("lanes", "episodes", "steps", "observations", "returns")
+            ),
+        )
+
+
+@dataclass
+class Fragment:
+    """T consecutive transitions of some lanes, time-major, as a few contiguous arrays.
+
+    `observations[t + 1]` is the state that the lane really goes to: after an episode's end the
+    reset observation (the teleport is an ordinary transition of the behaviour chain). The final
+    observation of a truncated episode, needed only to bootstrap, is kept beside it.
+    """
+
+    start: int  # lockstep of the first row
+    lanes: np.ndarray  # [L]
+    observations: np.ndarray  # [T + 1, L, ...]
+    actions: np.ndarray  # [T, L, ...]
+    rewards: np.ndarray  # [T, L]
+    discounts: np.ndarray  # [T, L] as supplied by the environment, NaN where it supplies none
+    behavior_logp: np.ndarray  # [T, L] log mu(A_t|S_t)
+    terminated: np.ndarray  # [T, L]
+    truncated: np.ndarray  # [T, L]
+    chain_start: np.ndarray  # [T, L] the lane (re)starts here: no transition leads to this state
+    final_index: np.ndarray  # [K, 2] (t, lane position) of the truncated transitions
+    final_observations: np.ndarray  # [K, ...]
+    end: LaneAnchor
+    finished: list[tuple[int, int, float, int]] = field(default_factory=list)
+    """Finished behaviour episodes: (lockstep, lane, return, length)."""
+    counters: dict[str, int] = field(default_factory=dict)
+    """Events worth counting: env failures, lanes restarted, lanes brought back by re-simulation."""
+    seconds: float = 0.0
+    """Time spent simulating."""
+    data_source: str = "simulated"
+    """'simulated' or 'replayed' (from a recorded stream)."""
+
+    def __len__(self) -> int:
+        return self.rewards.size
+
+    @property
+    def num_locksteps(self) -> int:
+        return self.rewards.shape[0]
+
+    def nbytes(self) -> int:
+        """Returns the bytes of all arrays (without the bookkeeping)."""
+        values = (getattr(self, f.name) for f in fields(self))
+        return sum(v.nbytes for v in values if isinstance(v, np.ndarray))

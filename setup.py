@@ -1,0 +1,47 @@
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).parent
+EXAMPLES = "rllib_cli.tuned_examples"
+
+
+def example_packages() -> list[str]:
+    """The folders of tuned_examples/, shipped inside the wheel as data of the command line."""
+    folders = sorted(p.parent.name for p in (ROOT / "tuned_examples").glob("*/*.yaml"))
+    return [EXAMPLES, *(f"{EXAMPLES}.{name}" for name in dict.fromkeys(folders))]
+
+
+setup(
+    name="rllib_geoffpac",
+    version="1.0.0",
+    description="Geoff-PAC, the Generalized Off-Policy Actor-Critic, as a Ray RLlib plugin",
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="MIT",
+    python_requires=">=3.10",
+    packages=[*find_packages(include=["rllib_geoffpac*", "rllib_cli*"]), *example_packages()],
+    package_dir={EXAMPLES: "tuned_examples"},
+    package_data={name: ["*.yaml"] for name in example_packages()},
+    install_requires=[
+        "ray[rllib]>=2.60,<2.61",
+        "torch>=2.4",
+        "gymnasium[mujoco]>=1.2,<1.3",
+        "numpy>=2.0",
+        "typer>=0.15",
+    ],
+    extras_require={
+        "plots": ["matplotlib>=3.9", "pandas>=2.2,<3", "rliable>=1.2"],
+        "video": ["imageio[ffmpeg]>=2.34"],
+        "offline": ["minari>=0.5.3; python_version >= '3.11'"],
+        "test": [
+            "pytest>=8",
+            "pytest-timeout>=2.3",
+            "hypothesis>=6.100",
+            "jsonschema>=4.21",
+            "scipy>=1.13",
+            "ruff>=0.6",
+        ],
+    },
+    entry_points={"console_scripts": ["rllib = rllib_cli.main:main"]},
+)

@@ -40,17 +40,21 @@ class LaneStream:
         lanes = split_lanes(config.num_lanes, len(actors)) if actors else []
         self._lanes = dict(zip(actors, lanes, strict=True))
         self._pending: dict[tuple[int, int], ray.ObjectRef] = {}
+        self._explore_with: dict[str, Any] = {}
 
-    def next(self, lengths: Iterator[int]) -> list[Fragment]:
+    def next(self, lengths: Iterator[int], weights: Any = None) -> list[Fragment]:
         """Returns the next locksteps of all lanes, in lane order.
 
         Args:
             lengths: Locksteps of the next group, of the one after it, and so on; endless.
+            weights: Of the policy that the env runners explore around, if they do. Such data
+                can't be simulated ahead of the learner.
         """
         start = self.anchor.lockstep
+        self._explore_with = {} if weights is None else {"weights": weights}
         if self._lanes:
             ahead = [(start, next(lengths))]
-            for _ in range(self.config.sample_ahead):
+            for _ in range(self.config.sample_ahead if weights is None else 0):
                 ahead.append((ahead[-1][0] + ahead[-1][1], next(lengths)))
             for runner in self._lanes:
                 for first, length in ahead:
@@ -59,7 +63,12 @@ class LaneStream:
         else:
             runner = self.group.local_env_runner
             fragments = [
-                runner.sample(start=start, num_locksteps=next(lengths), anchor=self.anchor)
+                runner.sample(
+                    start=start,
+                    num_locksteps=next(lengths),
+                    anchor=self.anchor,
+                    **self._explore_with,
+                )
             ]
         self.anchor = LaneAnchor.concatenate([fragment.end for fragment in fragments])
         return fragments
@@ -76,6 +85,7 @@ class LaneStream:
                 start=start,
                 num_locksteps=length,
                 anchor=self.anchor.select(self._lanes[runner]),
+                **self._explore_with,
             )
 
     def _answer(self, runner: int, start: int, length: int) -> Fragment:

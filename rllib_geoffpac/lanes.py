@@ -9,6 +9,7 @@ A *lockstep* is one transition of every lane; the learner counts time in lockste
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,6 +56,13 @@ def split_lanes(num_lanes: int, num_runners: int) -> list[range]:
     return lanes
 
 
+class ActionLog(NamedTuple):
+    """What brings an exploring lane back: its actions followed weights that have changed since."""
+
+    actions: np.ndarray  # [steps, ...] taken so far in the current episode
+    rng_state: dict[str, Any]  # of the episode's generator after them
+
+
 @dataclass
 class LaneAnchor:
     """Where some lanes stand after `lockstep` locksteps: enough to simulate them from there on.
@@ -69,6 +77,7 @@ class LaneAnchor:
     steps: np.ndarray  # [L] transitions already made in it
     observations: np.ndarray | None  # [L, ...] current observation; None before the first reset
     returns: np.ndarray  # [L] undiscounted return of the current episode so far
+    action_logs: list[ActionLog] | None = None  # [L] of exploring lanes; None: mu is fixed
 
     @classmethod
     def start(cls, lanes: range) -> LaneAnchor:
@@ -82,6 +91,7 @@ class LaneAnchor:
         first = int(np.searchsorted(self.lanes, lanes.start))
         part = slice(first, first + len(lanes))
         observations = None if self.observations is None else self.observations[part]
+        action_logs = None if self.action_logs is None else self.action_logs[part]
         return LaneAnchor(
             self.lockstep,
             self.lanes[part],
@@ -89,6 +99,7 @@ class LaneAnchor:
             self.steps[part],
             observations,
             self.returns[part],
+            action_logs,
         )
 
     @classmethod
@@ -100,6 +111,9 @@ class LaneAnchor:
                 np.concatenate([getattr(part, name) for part in parts])
                 for name in ("lanes", "episodes", "steps", "observations", "returns")
             ),
+            None
+            if parts[0].action_logs is None
+            else [log for part in parts for log in part.action_logs],
         )
 
 

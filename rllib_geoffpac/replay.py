@@ -69,6 +69,12 @@ class ReplayRing:
         row_bytes = rows.shape[1] * rows.dtype.itemsize
         self._bytes = rows.view(np.uint8).reshape(len(rows), row_bytes)
 
+    def sample_transitions(self, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
+        """Draws `count` single transitions with replacement; every column is [count, ...]."""
+        lanes = self._rows.dtype[0].shape[0]
+        row, lane = np.divmod(rng.integers(self.size * lanes, size=count), lanes)
+        return {name: self._rows[name][row, lane] for name in self._rows.dtype.names}
+
     @property
     def nbytes(self) -> int:
         """Bytes allocated."""

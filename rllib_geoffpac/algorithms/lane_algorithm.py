@@ -241,6 +241,10 @@ class LaneAlgorithmConfig(AlgorithmConfig):
             )
         super().validate()
 
+    def fragment_length(self, lockstep: int) -> int:
+        """How many locksteps a fragment that begins at `lockstep` may have."""
+        return self.rollout_fragment_length
+
     @override(AlgorithmConfig)
     def get_evaluation_config_object(self) -> AlgorithmConfig | None:
         config = super().get_evaluation_config_object()
@@ -271,10 +275,14 @@ class LaneAlgorithm(Algorithm):
     def training_step(self) -> None:
         # In parallel with evaluation, the weights to evaluate are taken before they change.
         self.weights_taken.wait()
-        fragments = self.stream.next(self._fragment_lengths())
+        fragments = self.stream.next(self._fragment_lengths(), self.behavior_weights())
         results = self.learner_group.update(training_data=LaneTrainingData(episodes=fragments))
         self.metrics.aggregate(results, key=LEARNER_RESULTS)
         self._log_sampling(fragments)
+
+    def behavior_weights(self) -> Any:
+        """What the behaviour policy must know of the learner: nothing, because it is fixed."""
+        return None
 
     def _fragment_lengths(self) -> Iterator[int]:
         """Locksteps of the next fragments: the last one of an iteration is shortened.
@@ -286,7 +294,8 @@ class LaneAlgorithm(Algorithm):
         per_iteration = -(-config.min_sample_timesteps_per_iteration // config.num_lanes)
         lockstep = self.stream.anchor.lockstep
         while True:
-            length = min(config.rollout_fragment_length, per_iteration - lockstep % per_iteration)
+            longest = config.fragment_length(lockstep)
+            length = min(longest, per_iteration - lockstep % per_iteration)
             yield length
             lockstep += length
 

@@ -6,6 +6,7 @@ import time
 from functools import partial
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.env import INPUT_ENV_SPACES
@@ -13,7 +14,7 @@ from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.utils.annotations import override
 from ray.rllib.utils.checkpoints import Checkpointable
 
-from rllib_geoffpac.behavior import make_behavior
+from rllib_geoffpac.behavior import BehaviorPolicy, make_behavior
 from rllib_geoffpac.env_runners.lane import LaneColumns, SimulatedLane
 from rllib_geoffpac.env_runners.make_env import make_env
 from rllib_geoffpac.lanes import Fragment, LaneAnchor, split_lanes
@@ -25,6 +26,8 @@ class BehaviorEnvRunner(EnvRunner, Checkpointable):
     A request says which locksteps it wants and carries an anchor, a place from where they can be
     simulated. So a runner that was lost and rebuilt answers the same request with the same data.
     """
+
+    lane_class = SimulatedLane
 
     @override(EnvRunner)
     def __init__(self, *, config: Any, **kwargs: Any):
@@ -43,16 +46,17 @@ class BehaviorEnvRunner(EnvRunner, Checkpointable):
     @override(EnvRunner)
     def make_env(self) -> None:
         self.stop()
+        self._lanes = [self._make_lane(lane) for lane in self.lane_numbers]
+        self._lockstep = 0
+
+    def _make_lane(self, lane: int) -> SimulatedLane:
         config = self.config
         env_factory = partial(make_env, config, self.worker_index or 0)
         failures = config.max_env_failures_in_a_row if config.restart_failed_sub_environments else 0
-        self._lanes = [
-            SimulatedLane(
-                env_factory, partial(make_behavior, config.behavior), config.seed, lane, failures
-            )
-            for lane in self.lane_numbers
-        ]
-        self._lockstep = 0
+        return self.lane_class(env_factory, self._make_behavior, config.seed, lane, failures)
+
+    def _make_behavior(self, env: gym.Env) -> BehaviorPolicy:
+        return make_behavior(self.config.behavior, env)
 
     @override(EnvRunner)
     def sample(self, *, start: int, num_locksteps: int, anchor: LaneAnchor) -> Fragment:

@@ -67,6 +67,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         self.policy_distribution = "gaussian"
         self.module: str | type = "mlp"
         self.dtype = "float32"
+        self.kernel = "auto"
         # Optimisation.
         self.lr = 1e-3
         self.actor_lr: float | None = None
@@ -98,6 +99,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         policy_distribution: str = NotProvided,
         module: str | type = NotProvided,
         dtype: str = NotProvided,
+        kernel: str = NotProvided,
         actor_lr: float | None = NotProvided,
         value_lr: float | None = NotProvided,
         density_ratio_lr: float | None = NotProvided,
@@ -132,6 +134,8 @@ class GeoffPACConfig(LaneAlgorithmConfig):
                 as 'package.module:name'. Layer sizes: `.rl_module(model_config=dict(
                 fcnet_hiddens=[64, 64]))`.
             dtype: "float32", or "float64" to study exactness.
+            kernel: "auto" (the closed-form kernel wherever it can serve, else torch), "torch" or
+                "fast". They agree up to rounding; the choice is logged and reported.
             actor_lr: Learning rate of pi; None: `lr`.
             value_lr: Learning rate of V; None: `lr`.
             density_ratio_lr: Learning rate of C; None: `lr`.
@@ -197,6 +201,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
                 *is_choice(self.policy_distribution, "gaussian", "truncated_gaussian"),
             ),
             ("dtype", *is_choice(self.dtype, "float32", "float64")),
+            ("kernel", *is_choice(self.kernel, "auto", "torch", "fast")),
             ("optimizer_type", *is_choice(self.optimizer_type, "rmsprop", "sgd")),
             ("replay_capacity", *is_count(self.replay_capacity, self.num_lanes)),
             ("replay_batch_size", *is_count(self.replay_batch_size, 0)),

@@ -8,6 +8,7 @@ the transitions enter the replay ring. The target networks are synchronised ever
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from typing import Any
 
@@ -23,11 +24,14 @@ from rllib_geoffpac.baseline import RunningMoments
 from rllib_geoffpac.connectors import EmphaticTraces, LaneAligner
 from rllib_geoffpac.connectors.lane_aligner import CHAIN_START
 from rllib_geoffpac.lanes import Fragment, replay_generator
+from rllib_geoffpac.learners.fast_lockstep import KernelLockstep, why_not_fast
 from rllib_geoffpac.learners.report import report
 from rllib_geoffpac.learners.threads import use_one_thread
 from rllib_geoffpac.learners.torch_lockstep import TorchLockstep
 from rllib_geoffpac.modules import EmphaticRLModule
 from rllib_geoffpac.replay import ReplayRing
+
+logger = logging.getLogger(__name__)
 
 COMPONENT_LEARNER_CONNECTOR = "learner_connector"
 COMPONENT_PROGRESS = "progress"
@@ -50,12 +54,23 @@ class EmphaticLearner(TorchLearner):
         self.num_locksteps = 0
         self.lockstep = self._make_lockstep()
 
-    def _make_lockstep(self) -> TorchLockstep:
-        optimizers = {
-            name: self.get_optimizer(DEFAULT_MODULE_ID, name)
-            for name, _ in self.get_optimizers_for_module(DEFAULT_MODULE_ID)
-        }
-        return TorchLockstep(self.rl_module, self.config, self.traces, optimizers, self.moments)
+    def _make_lockstep(self) -> TorchLockstep | KernelLockstep:
+        """Chooses the closed-form kernel or torch, as `kernel` says."""
+        module, kernel = self.rl_module, self.config.kernel
+        obstacle = why_not_fast(module) if kernel != "torch" else None
+        if kernel == "fast" and obstacle:
+            raise ValueError(
+                f"`kernel` is 'fast', but the closed-form kernel can't serve: {obstacle}. "
+                "Set it to 'auto' or 'torch'."
+            )
+        lockstep_class = TorchLockstep if kernel == "torch" or obstacle else KernelLockstep
+        logger.info(
+            "Learning with the %s kernel%s.",
+            lockstep_class.name,
+            f" (not the fast one: {obstacle})" if obstacle else "",
+        )
+        optimizers = dict(self.get_optimizers_for_module(DEFAULT_MODULE_ID))
+        return lockstep_class(module, self.config, self.traces, optimizers, self.moments)
 
     @property
     def rl_module(self) -> EmphaticRLModule:
@@ -97,7 +112,7 @@ class EmphaticLearner(TorchLearner):
         rows = []
         for t in range(len(columns[CHAIN_START])):
             self._learn_lockstep({name: column[t] for name, column in columns.items()})
-            rows.append(self.lockstep.latest.copy())
+            rows.append(dict(self.lockstep.latest))
         metrics = report(self, rows)
         metrics["diverged"] = float(not self._is_finite())
         if metrics["diverged"]:
@@ -122,12 +137,15 @@ class EmphaticLearner(TorchLearner):
             self.lockstep.sync_targets()
 
     def policy_gradient_terms(self, fragments: list[Fragment]) -> tuple[np.ndarray, np.ndarray]:
-        """Z1 and Z2 of every transition, [T, L, P], by the code that learns, learning nothing."""
+        """Z1 and Z2 by the code that learns, learning nothing.
+
+        Returns:
+            [T, L, P] each; [T, 1, P], means over the lanes, with the closed-form kernel.
+        """
         columns = self.aligner.align(sorted(fragments, key=lambda f: f.lanes[0]))
         first, second = [], []
         for t in range(len(columns[CHAIN_START])):
-            row = self.lockstep.to_tensors({name: column[t] for name, column in columns.items()})
-            z1, z2 = self.lockstep.policy_gradient_terms(row)
+            z1, z2 = self.lockstep.terms({name: column[t] for name, column in columns.items()})
             first.append(z1.cpu().numpy())
             second.append(np.zeros_like(first[-1]) if z2 is None else z2.cpu().numpy())
         return np.stack(first), np.stack(second)
@@ -149,6 +167,7 @@ class EmphaticLearner(TorchLearner):
 
     @override(Learner)
     def get_state(self, components=None, *, not_components=None, **kwargs: Any) -> StateDict:
+        self.lockstep.store_state()
         state = super().get_state(components, not_components=not_components, **kwargs)
 
         def wanted(component: str) -> bool:
@@ -178,3 +197,4 @@ class EmphaticLearner(TorchLearner):
             self.replay_rng.bit_generator.state = progress["replay_rng"]
         if COMPONENT_REPLAY in state:
             self.replay.set_state(state[COMPONENT_REPLAY])
+        self.lockstep.load_state()

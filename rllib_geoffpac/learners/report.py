@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from ray.rllib.core.columns import Columns
 
+from rllib_geoffpac.learners.torch_lockstep import interest_in, to_tensors
 from rllib_geoffpac.value import effective_sample_fraction
 
 
@@ -44,15 +45,16 @@ def report(learner: Any, rows: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def _policy_and_objective(learner: Any) -> dict[str, float]:
-    module, lockstep, metrics = learner.rl_module, learner.lockstep, {}
+    module, metrics = learner.rl_module, {}
     std = module.distribution.std(module.std_parameter)
     if std is not None:
         metrics["policy_std"] = float(std.mean())
     if learner.replay.size:
         # A generator of its own: looking must not change what is learned.
         rng = np.random.default_rng(learner.num_locksteps)
-        states = lockstep.to_tensors(learner.replay.sample(rng, 10))[Columns.OBS]
-        objective = lockstep.interest(states) * module.value(states)
+        states = to_tensors(learner.replay.sample(rng, 10), module)[Columns.OBS]
+        interest = interest_in(states, learner.config.interest_fn, module)
+        objective = interest * module.value(states)
         if module.c is not None:
             objective = objective * module.density_ratio(states)
         metrics["objective_estimate"] = float(objective.mean())
@@ -65,7 +67,7 @@ def _numpy(values: Any) -> np.ndarray:
 
 
 def _mean(rows: list[dict[str, Any]], name: str) -> float:
-    values = [float(_numpy(row[name]).mean()) for row in rows if name in row]
+    values = [_numpy(row[name]) for row in rows if name in row]
     return float(np.mean(values)) if values else 0.0
 
 

@@ -6,6 +6,7 @@ transitions), `policy_gradient_terms` (the traces and Z1, Z2), `learn_actor`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -25,6 +26,28 @@ from rllib_geoffpac.modules import EmphaticRLModule
 from rllib_geoffpac.value import importance_ratio, td_error, value_loss
 
 Row = dict[str, torch.Tensor]
+
+
+def to_tensors(columns: dict, module: EmphaticRLModule) -> Row:
+    """Numpy columns to tensors of the module's dtype (integers and booleans as they are)."""
+    device = next(module.pi.parameters()).device
+
+    def convert(column: Any) -> torch.Tensor:
+        tensor = torch.as_tensor(column, device=device)
+        return tensor.to(module.dtype) if tensor.is_floating_point() else tensor
+
+    return {name: convert(column) for name, column in columns.items()}
+
+
+def interest_in(
+    observations: torch.Tensor, interest_fn: Callable | None, module: EmphaticRLModule
+) -> torch.Tensor:
+    """i(S) [N]: 1, or what the user's `interest_fn` says of the observations (numpy, [N, ...])."""
+    count, device = len(observations), observations.device
+    if interest_fn is None:
+        return torch.ones(count, dtype=module.dtype, device=device)
+    values = torch.as_tensor(interest_fn(observations.cpu().numpy()))
+    return values.to(device, module.dtype).reshape(count)
 
 
 class PolicyGradientTerms(NamedTuple):
@@ -56,21 +79,22 @@ class TorchLockstep:
         self.module, self.config, self.traces = module, config, traces
         self.optimizers, self.moments = optimizers, moments
         self.theta = module.policy_parameters()
-        self.device = self.theta[0].device
         num_parameters = sum(p.numel() for p in self.theta) if config.uses_second_trace else None
-        lanes = torch.zeros(config.num_lanes, dtype=module.dtype, device=self.device)
+        lanes = torch.zeros(config.num_lanes, dtype=module.dtype, device=self.theta[0].device)
         traces.start(lanes, num_parameters)
         self.latest: dict[str, Any] = {}
         """Of the latest lockstep: [L] columns and losses."""
         self.vectors: dict[str, Any] = {}
         """Of the latest lockstep: f2, z1, z2 [L, P]."""
 
+    name = "torch"
+
     def step(self, row: dict, replayed: dict | None, learn: bool) -> None:
         """One lockstep: `row` is [L, ...], the replay batch [N, ...]; only traces if not learn."""
-        row = self.to_tensors(row)
+        row = to_tensors(row, self.module)
         if learn:
             if replayed is not None:
-                self.learn_critics(self.to_tensors(replayed))
+                self.learn_critics(to_tensors(replayed, self.module))
             self.learn_critics(row)
         terms = self.policy_gradient_terms(row)
         if learn:
@@ -109,7 +133,7 @@ class TorchLockstep:
             if config.uses_density_ratio:
                 ratio = module.density_ratio(observations)
             clipped_ratio = clip_density_ratio(ratio, config.density_ratio_clip)
-            interest = self.interest(observations)
+            interest = interest_in(observations, config.interest_fn, module)
         raw_rho, rho = self.rho(row)
         score = self.score(row)
 
@@ -165,25 +189,19 @@ class TorchLockstep:
         rho = importance_ratio(logp, batch[Columns.ACTION_LOGP])
         return rho, rho.clip(max=self.config.rho_clip)
 
-    def interest(self, observations: torch.Tensor) -> torch.Tensor:
-        """i(S): 1, or what the user's `interest_fn` says of the observations (numpy, [N, ...])."""
-        count, function = len(observations), self.config.interest_fn
-        if function is None:
-            return torch.ones(count, dtype=self.module.dtype, device=self.device)
-        values = torch.as_tensor(function(observations.cpu().numpy()))
-        return values.to(self.device, self.module.dtype).reshape(count)
-
     def sync_targets(self) -> None:
         """Copies V and C into the target networks."""
         self.module.sync_targets()
 
-    def to_tensors(self, columns: dict) -> Row:
-        """Numpy columns to tensors of the module's dtype (integers and booleans as they are)."""
-        return {name: self._to_tensor(column) for name, column in columns.items()}
+    def terms(self, row: dict) -> PolicyGradientTerms:
+        """Z1 and Z2 of every lane [L, P], from numpy columns; learns nothing."""
+        return self.policy_gradient_terms(to_tensors(row, self.module))
 
-    def _to_tensor(self, column: Any) -> torch.Tensor:
-        tensor = torch.as_tensor(column, device=self.device)
-        return tensor.to(self.module.dtype) if tensor.is_floating_point() else tensor
+    def store_state(self) -> None:
+        """Nothing to do: the connector's traces and the torch optimizers are what it works on."""
+
+    def load_state(self) -> None:
+        """Nothing to do, see `store_state`."""
 
     def _minimise(self, name: str, loss: torch.Tensor) -> torch.Tensor:
         parameters = list(getattr(self.module, name).parameters())

@@ -20,8 +20,8 @@ _REPLAY_STREAM = 2
 
 
 def _stream(seed: int, *spawn_key: int) -> tuple[int, np.random.Generator]:
-    sequence = np.random.SeedSequence(seed, spawn_key=spawn_key)
-    environment, actions = sequence.spawn(2)
+    # The two children that SeedSequence.spawn(2) gives, without the cost of their parent.
+    environment, actions = (np.random.SeedSequence(seed, spawn_key=(*spawn_key, i)) for i in (0, 1))
     return int(environment.generate_state(1)[0]), np.random.Generator(np.random.PCG64(actions))
 
 

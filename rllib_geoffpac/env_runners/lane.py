@@ -158,20 +158,19 @@ class SimulatedLane:
         shape = self.env.observation_space.shape
         observations, actions = columns.shaped_observations, columns.actions
         rewards, discounts, logps = columns.rewards, columns.discounts, columns.behavior_logp
+        nan = np.nan
         while t < count:
             if self._chain_starts:
                 columns.chain_start[t] = True
                 self._chain_starts = False
             action, logp = next_action()
             observation, reward, terminated, truncated, info = step_env(action)
-            if np.shape(observation) != shape:
-                raise ValueError(
-                    f"the observation has shape {np.shape(observation)} instead of {shape}"
-                )
+            if getattr(observation, "shape", ()) != shape:
+                _check_shape(observation, shape)
             actions[t] = action
             observations[t + 1] = self._observation = observation
             rewards.append(reward)
-            discounts.append(info.get("discount", np.nan))
+            discounts.append(info.get("discount", nan))
             logps.append(logp)
             self.episode_return += reward
             self.step += 1
@@ -208,11 +207,7 @@ class SimulatedLane:
         self.step, self.episode_return = 0, 0.0
         try:
             self._observation, _ = self.env.reset(seed=reset_seed)
-            shape = self.env.observation_space.shape
-            if np.shape(self._observation) != shape:
-                raise ValueError(
-                    f"the observation has shape {np.shape(self._observation)} instead of {shape}"
-                )
+            _check_shape(self._observation, self.env.observation_space.shape)
         except Exception as error:
             self._new_episode_after_failure(error, "reset")
 
@@ -260,3 +255,8 @@ class SimulatedLane:
                 first_end, _, length = columns.finished[0]
                 step = length - 1 - (first_end - t)
             raise self.failure(f"the {name} is {values[t]}", self.episode - later_episodes, step)
+
+
+def _check_shape(observation: Any, shape: tuple[int, ...]) -> None:
+    if np.shape(observation) != shape:
+        raise ValueError(f"the observation has shape {np.shape(observation)} instead of {shape}")

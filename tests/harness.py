@@ -1,0 +1,138 @@
+"""What the tests of the real algorithms share: a small environment, configs, building, training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+
+from rllib_geoffpac import ACEConfig, GeoffPACConfig, OffPACConfig
+from rllib_geoffpac.algorithms.geoff_pac import GeoffPAC
+from rllib_geoffpac.envs import FiniteMDPEnv
+
+CONFIGS = {"GeoffPAC": GeoffPACConfig, "ACE": ACEConfig, "OffPAC": OffPACConfig}
+
+
+class Walk(gym.Env):
+    """A noisy walk in the plane that ends by chance (terminated) or by the clock (truncated).
+
+    Env config: `action_space`, `observation_space` (Box of 3 numbers or Discrete), `end` (chance
+    of a termination per step), `limit` (steps until truncation), `discounts` (supply one per step).
+    """
+
+    def __init__(self, config: dict | None = None):
+        config = dict(config or {})
+        self.action_space = config.get("action_space", gym.spaces.Box(-1, 1, (2,), np.float32))
+        self.observation_space = config.get(
+            "observation_space", gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)
+        )
+        self.end, self.limit = config.get("end", 0.1), config.get("limit", 8)
+        self.discounts = config.get("discounts", False)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._place, self._time = self.np_random.normal(size=2), 0
+        return self._observation(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), f"{action!r} is not in {self.action_space}"
+        space = self.action_space
+        if isinstance(space, gym.spaces.Discrete):
+            push = (np.asarray(action) - space.start) / space.n - 0.4
+        else:
+            push = np.mean((action - space.low) / (space.high - space.low)) - 0.4
+        self._place = 0.9 * self._place + push + 0.1 * self.np_random.normal(size=2)
+        self._time += 1
+        reward = 1.0 - float(self._place @ self._place)
+        terminated = bool(self.np_random.random() < self.end)
+        truncated = not terminated and self._time >= self.limit
+        info = {"discount": float(0.5 + 0.4 * (self._place[0] > 0))} if self.discounts else {}
+        return self._observation(), reward, terminated, truncated, info
+
+    def _observation(self):
+        if isinstance(self.observation_space, gym.spaces.Discrete):
+            bin_ = int(abs(self._place[0]) * 3) % self.observation_space.n
+            return self.observation_space.start + bin_
+        numbers = np.array([*self._place, self._time / self.limit], np.float32)
+        return numbers.reshape(self.observation_space.shape)
+
+
+class MDPEnv(FiniteMDPEnv):
+    """A finite MDP by env config: `mdp`, and `episodic` for real terminations."""
+
+    def __init__(self, config: dict):
+        super().__init__(config["mdp"], episodic=config.get("episodic", False))
+
+
+def tiny_config(algorithm: str = "GeoffPAC", kernel: str = "torch", **training: Any):
+    """5 lanes of `Walk`, networks of 8 units, 30 locksteps per iteration, learning after 10."""
+    env_config = training.pop("env_config", {})
+    config = CONFIGS[algorithm]()
+    if hasattr(config, "kernel"):
+        training.setdefault("kernel", kernel)
+    return (
+        config.environment(Walk, env_config=env_config)
+        .training(
+            **{
+                "num_lanes": 5,
+                "replay_capacity": 5 * 40,
+                "replay_batch_size": 3,
+                "learning_starts": 10,
+                "target_update_freq": 7,
+                **training,
+            }
+        )
+        .env_runners(num_env_runners=0, rollout_fragment_length=20)
+        .rl_module(model_config={"fcnet_hiddens": [8, 8]})
+        .reporting(min_sample_timesteps_per_iteration=150)
+    )
+
+
+@contextmanager
+def built(config) -> Iterator[GeoffPAC]:
+    """The algorithm of a config, stopped at the end."""
+    algo = config.build_algo()
+    try:
+        yield algo
+    finally:
+        algo.stop()
+
+
+def train(algo: GeoffPAC, iterations: int) -> list[dict]:
+    """The results of so many iterations."""
+    return [algo.train() for _ in range(iterations)]
+
+
+def digests(config, iterations: int = 3) -> list[str]:
+    """The weights' digest after each of the first iterations."""
+    with built(config) as algo:
+        return [result["weights_digest"] for result in train(algo, iterations)]
+
+
+def learner_of(algo: GeoffPAC):
+    """The local learner."""
+    return algo.learner_group._learner
+
+
+def stream_of(algo: GeoffPAC, num_locksteps: int) -> list:
+    """The next fragments of all lanes."""
+    return algo.stream.next(iter([num_locksteps] * (1 + algo.config.sample_ahead)))
+
+
+def set_tables(learner, *, logits=None, values=None, density_ratio=None) -> None:
+    """Writes the tables of a tabular module; V and C also into their target copies."""
+    module = learner.rl_module
+    with torch.no_grad():
+        if logits is not None:
+            module.pi.table.copy_(torch.as_tensor(logits))
+        for table, networks in (
+            (values, (module.v, module.v_target)),
+            (density_ratio, (module.c, module.c_target)),
+        ):
+            if table is not None:
+                for network in networks:
+                    network.table.copy_(torch.as_tensor(table).reshape(-1, 1))

@@ -86,6 +86,12 @@ class LaneAnchor:
         zeros = np.zeros(count, np.int64)
         return cls(0, np.array(lanes), zeros, zeros.copy(), None, np.zeros(count))
 
+    def position(self, index: int) -> tuple[int, int, np.ndarray | None, float]:
+        """Returns episode, step, observation and return of one lane, as `SimulatedLane.seek`'s."""
+        observation = None if self.observations is None else self.observations[index]
+        episode, step = int(self.episodes[index]), int(self.steps[index])
+        return episode, step, observation, float(self.returns[index])
+
     def select(self, lanes: range) -> LaneAnchor:
         """Returns the anchor of a contiguous part of the lanes."""
         first = int(np.searchsorted(self.lanes, lanes.start))

@@ -71,9 +71,11 @@ class ReplayRing:
 
     def sample_transitions(self, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
         """Draws `count` single transitions with replacement; every column is [count, ...]."""
-        lanes = self._rows.dtype[0].shape[0]
-        row, lane = np.divmod(rng.integers(self.size * lanes, size=count), lanes)
-        return {name: self._rows[name][row, lane] for name in self._rows.dtype.names}
+        dtype = self._rows.dtype
+        indices = rng.integers(self.size * self._rows.shape[1], size=count)
+        drawn = self._bytes.reshape(-1, dtype.itemsize).take(indices, axis=0)
+        transitions = drawn.view(dtype).reshape(-1)
+        return {name: transitions[name] for name in self._fields}
 
     @property
     def nbytes(self) -> int:

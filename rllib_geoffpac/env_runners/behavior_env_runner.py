@@ -75,17 +75,14 @@ class BehaviorEnvRunner(EnvRunner, Checkpointable):
         return fragment
 
     def _seek(self, start: int, anchor: LaneAnchor) -> None:
-        for index, lane in enumerate(self._lanes):
-            observation = None if anchor.observations is None else anchor.observations[index]
-            lane.seek(
-                int(anchor.episodes[index]),
-                int(anchor.steps[index]),
-                observation,
-                float(anchor.returns[index]),
-            )
+        for index in range(len(self._lanes)):
+            self._seek_lane(index, anchor)
         self._lockstep = anchor.lockstep
         if start > anchor.lockstep:
             self._run(start - anchor.lockstep)
+
+    def _seek_lane(self, index: int, anchor: LaneAnchor) -> None:
+        self._lanes[index].seek(*anchor.position(index))
 
     def _run(self, num_locksteps: int) -> Fragment:
         columns = [lane.run(num_locksteps) for lane in self._lanes]

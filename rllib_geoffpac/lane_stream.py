@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
 from rllib_geoffpac.lanes import Fragment, LaneAnchor, split_lanes
-
-logger = logging.getLogger(__name__)
-
-_SECONDS_BETWEEN_RETRIES = 0.2
+from rllib_geoffpac.remote_runners import RemoteRunners
 
 
 class LaneStream:
@@ -33,10 +27,8 @@ class LaneStream:
     def __init__(self, group: EnvRunnerGroup, config: Any):
         self.group, self.config = group, config
         self.anchor = LaneAnchor.start(range(config.num_lanes))
-        self.counters = {"env_runners_lost": 0, "env_runners_hung": 0}
-        # RLlib's own calls end an actor whose call raises, and can't wait for a single answer:
-        # so requests go to the actors directly. Their restarts are still Ray's and RLlib's.
-        actors = group._worker_manager.actors()
+        self.runners = RemoteRunners(group, config)
+        actors = self.runners.actors()
         lanes = split_lanes(config.num_lanes, len(actors)) if actors else []
         self._lanes = dict(zip(actors, lanes, strict=True))
         self._pending: dict[tuple[int, int], ray.ObjectRef] = {}
@@ -80,7 +72,7 @@ class LaneStream:
 
     def _request(self, runner: int, start: int, length: int) -> None:
         if (runner, start) not in self._pending:
-            actor = self.group._worker_manager.actors()[runner]
+            actor = self.runners.actors()[runner]
             self._pending[runner, start] = actor.sample.remote(
                 start=start,
                 num_locksteps=length,
@@ -89,41 +81,14 @@ class LaneStream:
             )
 
     def _answer(self, runner: int, start: int, length: int) -> Fragment:
-        """Waits for one fragment, asking again for as long as the runner gets lost."""
-        lost_since = None
-        while True:
+        def ask() -> ray.ObjectRef:
             self._request(runner, start, length)
-            reference = self._pending[runner, start]
-            try:
-                fragment = ray.get(reference, timeout=self.config.env_hang_timeout_s)
-                del self._pending[runner, start]
-                return fragment
-            except RayTaskError as error:
-                raise error.cause from None
-            except ray.exceptions.GetTimeoutError:
-                self._lose(runner, "env_runners_hung", "did not answer in time")
-                ray.kill(self.group._worker_manager.actors()[runner], no_restart=False)
-            except RayError as error:
-                if lost_since is None:
-                    lost_since = time.monotonic()
-                    self._lose(runner, "env_runners_lost", "was lost")
-                else:
-                    self._forget(runner)
-                gone = time.monotonic() - lost_since > self.config.env_runner_lost_timeout_s
-                if gone or not self.config.restart_failed_env_runners:
-                    raise
-                if isinstance(error, RayActorError):
-                    time.sleep(_SECONDS_BETWEEN_RETRIES)
+            return self._pending[runner, start]
 
-    def _lose(self, runner: int, event: str, what: str) -> None:
-        self.counters[event] += 1
-        self._forget(runner)
-        logger.warning(
-            "Env runner %d %s: it is rebuilt and simulates its current episodes again; the "
-            "weights come out the same.",
-            runner,
-            what,
-        )
+        def forget() -> None:
+            self._pending = {key: ref for key, ref in self._pending.items() if key[0] != runner}
 
-    def _forget(self, runner: int) -> None:
-        self._pending = {key: ref for key, ref in self._pending.items() if key[0] != runner}
+        limit = self.config.env_hang_timeout_s
+        fragment = self.runners.answer(runner, ask, forget=forget, time_limit=limit)
+        del self._pending[runner, start]
+        return fragment

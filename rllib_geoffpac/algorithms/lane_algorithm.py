@@ -32,6 +32,7 @@ from rllib_geoffpac.env_runners import BehaviorEnvRunner, TargetPolicyEnvRunner
 from rllib_geoffpac.evaluation import evaluate_target_policy
 from rllib_geoffpac.lane_stream import LaneStream
 from rllib_geoffpac.lanes import Fragment
+from rllib_geoffpac.remote_runners import RemoteRunners
 
 _LANES = "lanes"
 
@@ -268,6 +269,7 @@ class LaneAlgorithm(Algorithm):
     @override(Algorithm)
     def setup(self, config: AlgorithmConfig) -> None:
         self.weights_taken = threading.Event()
+        self.evaluation_runners: RemoteRunners | None = None  # made by the first evaluation
         super().setup(config)
         self.stream = LaneStream(self.env_runner_group, self.config)
 
@@ -337,8 +339,15 @@ class LaneAlgorithm(Algorithm):
         elapsed = time.perf_counter() - began
         results["env_steps_per_s"] = locksteps * self.config.num_lanes / elapsed
         results["weights_digest"] = self.weights_digest()
-        results[ENV_RUNNER_RESULTS].update(self.stream.counters)
+        results[ENV_RUNNER_RESULTS].update(self.stream.runners.counters)
         return self._stop_if_diverged(results)
+
+    @override(Algorithm)
+    def evaluate(self, *args: Any, **kwargs: Any) -> ResultDict:
+        try:
+            return super().evaluate(*args, **kwargs)
+        finally:
+            self.weights_taken.set()  # Training in parallel must not wait for a failed evaluation.
 
     def _stop_if_diverged(self, results: ResultDict) -> ResultDict:
         """Ends the trial, not the sweep; the learner has kept the last finite parameters."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
+import ray
+from ray.rllib.core import COMPONENT_LEARNER, COMPONENT_RL_MODULE
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.rllib.utils.metrics import (
     ENV_RUNNER_RESULTS,
@@ -16,8 +19,10 @@ from ray.rllib.utils.metrics import (
     NUM_EPISODES,
 )
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
+from ray.rllib.utils.typing import StateDict
 
 from rllib_geoffpac.env_runners.target_policy_env_runner import EvaluationEpisode
+from rllib_geoffpac.remote_runners import RemoteRunners
 from rllib_geoffpac.value import monte_carlo_values
 
 J_PI = "j_pi"
@@ -29,10 +34,16 @@ def evaluate_target_policy(algorithm: Any, group: EnvRunnerGroup) -> tuple[dict,
     Every visited state of every episode enters J_pi with the discounted Monte-Carlo return from
     there to the end of its episode.
     """
-    algorithm.weights_taken.set()
     config = algorithm.config
-    episodes = play_episodes(group, config.evaluation_duration, algorithm.iteration)
-    results = summarize(episodes)
+    weights = algorithm.learner_group.get_state(
+        components=f"{COMPONENT_LEARNER}/{COMPONENT_RL_MODULE}", inference_only=True
+    )[COMPONENT_LEARNER][COMPONENT_RL_MODULE]
+    algorithm.weights_taken.set()
+    if algorithm.evaluation_runners is None:
+        algorithm.evaluation_runners = RemoteRunners(group, config)
+    runners = algorithm.evaluation_runners
+    episodes = play_episodes(runners, config.evaluation_duration, algorithm.iteration, weights)
+    results = summarize(episodes) | runners.counters
     # RLlib repeats the latest evaluation in every result: this tells which step it belongs to.
     results["evaluated_at_env_steps"] = algorithm.stream.anchor.lockstep * config.num_lanes
     logger = MetricsLogger(root=False)
@@ -43,26 +54,37 @@ def evaluate_target_policy(algorithm: Any, group: EnvRunnerGroup) -> tuple[dict,
     return results, steps, steps
 
 
-def play_episodes(group: EnvRunnerGroup, count: int, round_: int) -> list[EvaluationEpisode]:
-    """Spreads the episodes over the healthy runners; a lost runner's episodes are played again."""
-    if not group.num_remote_env_runners():
-        return group.local_env_runner.sample(episodes=list(range(count)), round_=round_)
-    done: dict[int, EvaluationEpisode] = {}
-    while len(done) < count:
-        runners = group.healthy_env_runner_ids() or group.probe_unhealthy_env_runners()
-        if not runners:
-            raise RuntimeError("All evaluation env runners are lost and none came back.")
-        left = [index for index in range(count) if index not in done]
-        for played in group.foreach_env_runner(
-            "sample",
-            kwargs=[
-                {"episodes": left[k :: len(runners)], "round_": round_} for k in range(len(runners))
-            ],
-            remote_worker_ids=runners,
-            local_env_runner=False,
-        ):
-            done.update({episode.index: episode for episode in played})
-    return [done[index] for index in sorted(done)]
+def play_episodes(
+    runners: RemoteRunners, count: int, round_: int, weights: StateDict
+) -> list[EvaluationEpisode]:
+    """Spreads the episodes over the runners; a lost runner's episodes are played again.
+
+    The weights travel with the requests: a rebuilt runner has none.
+    """
+    actors = runners.actors()
+    if not actors:
+        local = runners.group.local_env_runner
+        played = local.sample(episodes=list(range(count)), round_=round_, weights=weights)
+        return sorted(played, key=lambda episode: episode.index)
+    weights_ref = ray.put(weights)
+    shares = {runner: list(range(count))[k :: len(actors)] for k, runner in enumerate(actors)}
+
+    def request(runner: int) -> ray.ObjectRef:
+        return runners.actors()[runner].sample.remote(
+            episodes=shares[runner], round_=round_, weights=weights_ref
+        )
+
+    pending = {runner: request(runner) for runner in shares}
+
+    def ask(runner: int) -> ray.ObjectRef:
+        return pending.pop(runner, None) or request(runner)
+
+    played = []
+    for runner, share in shares.items():
+        # The time limit of a fragment is that of an episode here.
+        limit = runners.config.env_hang_timeout_s * max(1, len(share))
+        played += runners.answer(runner, partial(ask, runner), time_limit=limit)
+    return sorted(played, key=lambda episode: episode.index)
 
 
 def summarize(episodes: list[EvaluationEpisode]) -> dict[str, float]:

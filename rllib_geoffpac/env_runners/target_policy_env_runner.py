@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,9 +17,13 @@ from ray.rllib.env import INPUT_ENV_SPACES
 from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.utils.annotations import override
 from ray.rllib.utils.checkpoints import Checkpointable
+from ray.rllib.utils.typing import StateDict
 
+from rllib_geoffpac.env_runners.lane import EnvironmentFailure
 from rllib_geoffpac.env_runners.make_env import make_env, observation_dtype, observation_shape
 from rllib_geoffpac.lanes import evaluation_stream
+
+logger = logging.getLogger(__name__)
 
 # A continuing environment has no end: evaluation episodes are cut here unless told otherwise.
 _DEFAULT_HORIZON = 1000
@@ -31,6 +36,8 @@ class EvaluationEpisode:
     index: int
     rewards: list[float]
     discounts: list[float]
+    round_: int = 0
+    failures: int = 0  # how often its environment failed before the episode was played to its end
 
     @property
     def episode_return(self) -> float:
@@ -76,9 +83,19 @@ class TargetPolicyEnvRunner(EnvRunner, Checkpointable):
         episodes: list[int] | None = None,
         round_: int = 0,
         num_episodes: int | None = None,
+        weights: StateDict | None = None,
         **kwargs: Any,
     ) -> list[EvaluationEpisode]:
-        """Plays the given episodes of a round (or the first `num_episodes`)."""
+        """Plays the given episodes of a round (or the first `num_episodes`).
+
+        Args:
+            episodes: Their numbers.
+            round_: The evaluation round.
+            num_episodes: How many, if `episodes` is None.
+            weights: Of the module; None: those that it has.
+        """
+        if weights is not None:
+            self.set_state({COMPONENT_RL_MODULE: weights})
         if episodes is None:
             episodes = list(range(num_episodes or self.config.evaluation_duration))
         if not episodes:
@@ -86,29 +103,82 @@ class TargetPolicyEnvRunner(EnvRunner, Checkpointable):
         space, rows = self.env.observation_space, self.config.evaluation_duration
         rows = max(rows, max(episodes) + 1)
         batch = np.zeros((rows, *observation_shape(space)), observation_dtype(space))
-        playing: dict[int, EvaluationEpisode] = {}
-        generators: dict[int, np.random.Generator] = {}
-        for index in episodes:
-            env = self._envs.setdefault(index, None) or self._make_env()
-            self._envs[index] = env
-            reset_seed, generators[index] = evaluation_stream(self.config.seed, round_, index)
-            observation, _ = env.reset(seed=reset_seed)
-            batch[index] = np.reshape(observation, batch.shape[1:])
-            playing[index] = EvaluationEpisode(index, [], [])
+        playing = {index: EvaluationEpisode(index, [], [], round_) for index in episodes}
+        generators = {index: self._start(playing[index], batch) for index in episodes}
         done = []
         while playing:
             actions = self._actions(batch, list(playing), generators)
             for action, index in zip(actions, list(playing), strict=True):
                 episode = playing[index]
-                observation, reward, terminated, truncated, info = self._envs[index].step(action)
-                batch[index] = np.reshape(observation, batch.shape[1:])
-                episode.rewards.append(float(reward))
-                discount = info.get("discount", self.config.gamma)
-                episode.discounts.append(0.0 if terminated else float(discount))
-                horizon = self._horizon(self._envs[index])
-                if terminated or truncated or len(episode.rewards) >= horizon:
+                try:
+                    ended = self._step(episode, action, batch)
+                except EnvironmentFailure:
+                    raise
+                except Exception as error:
+                    self._fail(episode, error, "step")
+                    generators[index] = self._start(episode, batch)
+                    continue
+                if ended:
                     done.append(playing.pop(index))
         return done
+
+    def _start(self, episode: EvaluationEpisode, batch: np.ndarray) -> np.random.Generator:
+        """Resets an episode's environment, and says how its actions are drawn."""
+        index = episode.index
+        while True:
+            reset_seed, generator = evaluation_stream(self.config.seed, episode.round_, index)
+            try:
+                self._envs[index] = self._envs.get(index) or self._make_env()
+                observation, _ = self._envs[index].reset(seed=reset_seed)
+                batch[index] = np.reshape(observation, batch.shape[1:])
+            except Exception as error:
+                self._fail(episode, error, "reset")
+                continue
+            self._check(episode, batch)
+            return generator
+
+    def _step(self, episode: EvaluationEpisode, action: Any, batch: np.ndarray) -> bool:
+        """Makes one transition; returns whether it was the last."""
+        env = self._envs[episode.index]
+        observation, reward, terminated, truncated, info = env.step(action)
+        batch[episode.index] = np.reshape(observation, batch.shape[1:])
+        episode.rewards.append(float(reward))
+        discount = info.get("discount", self.config.gamma)
+        episode.discounts.append(0.0 if terminated else float(discount))
+        self._check(episode, batch)
+        return terminated or truncated or len(episode.rewards) >= self._horizon(env)
+
+    def _check(self, episode: EvaluationEpisode, batch: np.ndarray) -> None:
+        """Refuses what would make J_pi meaningless."""
+        observation = batch[episode.index]
+        if not np.isfinite(observation).all():
+            raise self._failure(episode, f"the observation is {observation}")
+        if not np.isfinite(episode.rewards[-1:]).all():
+            raise self._failure(episode, f"the reward is {episode.rewards[-1]}")
+        if not all(0 <= discount <= 1 for discount in episode.discounts[-1:]):
+            raise self._failure(episode, f"the discount is {episode.discounts[-1]}, not in [0, 1]")
+
+    def _fail(self, episode: EvaluationEpisode, error: Exception, where: str) -> None:
+        """Prepares an episode to be played again in a fresh environment, if that is configured."""
+        episode.failures += 1
+        config = self.config
+        allowed = config.max_env_failures_in_a_row if config.restart_failed_sub_environments else 0
+        if episode.failures > allowed:
+            what = f"{where} raised {type(error).__name__}: {error}"
+            raise self._failure(episode, what) from error
+        logger.warning("%s; it is played again.", self._failure(episode, f"{where} raised {error}"))
+        env = self._envs.pop(episode.index, None)
+        if env is not None:
+            env.close()
+        episode.rewards, episode.discounts = [], []
+
+    def _failure(self, episode: EvaluationEpisode, what: str) -> EnvironmentFailure:
+        reset_seed, _ = evaluation_stream(self.config.seed, episode.round_, episode.index)
+        return EnvironmentFailure(
+            f"{self.config.env}, evaluation round {episode.round_}, episode {episode.index}, step "
+            f"{len(episode.rewards)}: {what}. To reproduce: reset(seed={reset_seed}), then the "
+            "policy's actions"
+        )
 
     def _actions(self, batch: np.ndarray, rows: list[int], generators: dict) -> np.ndarray:
         module, distribution = self.module, self.module.distribution

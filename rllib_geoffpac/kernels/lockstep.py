@@ -99,6 +99,7 @@ class FastLockstep:
         dtype = values.numpy().dtype
         self.f1, self.m1, self.rho, self.discount = np.zeros((4, lanes), dtype)
         self.density_ratio, self.clipped_density_ratio = np.ones((2, lanes), dtype)
+        np.minimum(1, self.settings.density_ratio_clip, out=self.clipped_density_ratio)
         self.delta, self.value_weight, self.interest = np.ones((3, lanes), dtype)
         self._ones = np.ones(lanes, dtype)
         self._was_cut = np.zeros(lanes, bool)
@@ -115,31 +116,43 @@ class FastLockstep:
 
         Columns: "obs", "actions", "rewards", "new_obs", "action_logp" (mu's log-density),
         "discount", "valid" and, of `row` alone, "chain_start"; numpy arrays.
+
+        The squared gradients of idle units decay into denormal numbers and stay there, which makes
+        a lockstep a fifth slower: the calling thread should `torch.set_flush_denormal(True)`.
         """
         work = self._workspace(0 if replayed is None else len(replayed["rewards"]))
-        work.load(row, replayed)
-        work.evaluate(self.settings.gamma_hat, self._max_log_rho)
-        if learn:
-            if replayed is not None:
-                work.replayed_critics.compute_gradients()
-                self.critics_optimizer.step()
-            work.current_critics.compute_gradients()
+        # A run that diverges is the learner's to notice, as on the torch path, not numpy's.
+        with np.errstate(all="ignore"):
+            work.load(row, replayed)
+            work.evaluate(self.settings.gamma_hat, self._max_log_rho)
+            if learn:
+                self._learn_critics(work)
+            self._evaluate_states(work, row)
+            self._advance_traces(work, row["chain_start"])
+            self._differentiate_policy(work)
+            if learn:
+                torch.add(self.z1, self.z2, out=self.policy_optimizer.gradient[0])
+                self.policy_optimizer.step()
+        self._latest_work, self._has_learned = work, learn
+
+    def _learn_critics(self, work: Workspace) -> None:
+        if work.num_replayed:
+            work.replayed_critics.compute_gradients()
             self.critics_optimizer.step()
-        self._evaluate_states(work, row)
-        self._restart_lanes(row["chain_start"])
+        work.current_critics.compute_gradients()
+        self.critics_optimizer.step()
+
+    def _advance_traces(self, work: Workspace, chain_start: np.ndarray) -> None:
+        columns = work.lane_columns
+        self._restart_lanes(chain_start)
         self._advance_first_trace()
         if self.f2 is not None:
             self._advance_second_trace()
         # Until here both were those of the transition into S_t.
-        self.rho[:] = work.lane_columns.rho
-        self.discount[:] = work.lane_columns.discount
-        self._differentiate_policy(work)
-        if learn:
-            torch.add(self.z1, self.z2, out=self.policy_optimizer.gradient[0])
-            self.policy_optimizer.step()
+        self.rho[:] = columns.rho
+        self.discount[:] = columns.discount
         # A cut transition leads nowhere in the chain: the lane's next one starts afresh.
-        np.equal(work.lane_columns.valid, 0, out=self._was_cut)
-        self._latest_work, self._has_learned = work, learn
+        np.equal(columns.valid, 0, out=self._was_cut)
 
     def _workspace(self, num_replayed: int) -> Workspace:
         if num_replayed not in self._workspaces:

@@ -30,6 +30,7 @@ class Workspace:
 
     def __init__(self, lockstep: FastLockstep, num_replayed: int):
         self.lanes, self.first_state = lockstep.settings.num_lanes, lockstep.settings.first_state
+        self.num_replayed = num_replayed
         rows = self.lanes + num_replayed
         policy, critics, targets = lockstep.policy, lockstep.critics, lockstep.targets
         dtype, num_inputs = policy.values.dtype, policy.shapes[0][0] - 1

@@ -66,9 +66,11 @@ def make_env(env: str, env_config: dict[str, Any] | None = None, **make_argument
     target = _env_reference(env)
     if target is not None:
         return target(EnvContext({**env_config, **make_arguments}, worker_index=0))
-    if _global_registry.contains(ENV_CREATOR, env):
+    # gymnasium's ids first: this function is itself what Tune's registry calls for some of them.
+    if env not in gymnasium.registry and _global_registry.contains(ENV_CREATOR, env):
         creator = _global_registry.get(ENV_CREATOR, env)
-        return creator(EnvContext({**env_config, **make_arguments}, worker_index=0))
+        if not isinstance(creator, _EnvCreator):
+            return creator(EnvContext({**env_config, **make_arguments}, worker_index=0))
     if uses_mujoco(env):
         silence_mujoco()
     return gymnasium.make(env, **env_config, **make_arguments)

@@ -74,6 +74,12 @@ class Progress:
         """Prints a line above the live table."""
         self.console.print(text, markup=False)
 
+    def announce(self, text: str) -> None:
+        """Shows a line below the live table, or prints it."""
+        self.note = text
+        if self._live is None:
+            self.say(text)
+
     def on_status(self, trial_id: str, name: str, status: str) -> None:
         """A trial started, ended or failed."""
         view = self.views.setdefault(trial_id, TrialView(name))

@@ -70,9 +70,8 @@ class Session:
                 f"Stopping: {len(running)} running trial{'s' * (len(running) != 1)} will end "
                 "the current iteration and save a checkpoint (Ctrl-C again: stop at once)."
             )
-            self.progress.note = note
             if running:
-                self.progress.say(note)
+                self.progress.announce(note)
         self._running &= running
         if not self._running:
             self._stop_tune()

@@ -1,9 +1,11 @@
 """What the user sees when an experiment ends."""
 
+import os
 import shlex
 from dataclasses import dataclass, field
 from typing import Any
 
+from rllib_cli.errors import exception_summary
 from rllib_cli.experiments import flatten
 from rllib_cli.progress import STEPS, STEPS_OFFLINE, duration, number
 from rllib_cli.session import trial_label
@@ -76,7 +78,7 @@ def collect(results: Any, metric: str, mode: str, ended: set[str] | None = None)
                 last=analysis.get("last"),
                 best=analysis.get(mode),
                 checkpoint=result.checkpoint.path if result.checkpoint else None,
-                error_file=trial.error_file,
+                error_file=_error_file(trial, result.path),
             )
         )
         for checkpoint, saved in result.best_checkpoints or []:
@@ -100,6 +102,24 @@ def _status(trial: Any, metrics: dict[str, Any], ended: set[str] | None) -> str:
     return "diverged" if metrics.get("diverged") else "done"
 
 
+def _error_file(trial: Any, folder: str) -> str | None:
+    """The copy beside the results rather than the one in Ray's temporary session folder."""
+    if trial.error_file is None:
+        return None
+    kept = os.path.join(folder, os.path.basename(trial.error_file))
+    return kept if os.path.exists(kept) else trial.error_file
+
+
+def _last_line(path: str) -> str:
+    """The exception itself, which stands at the end of an error file."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = [line.strip() for line in file if line.strip()]
+    except OSError:
+        return ""
+    return exception_summary(Exception(lines[-1]), 200) if lines else ""
+
+
 def show(outcome: Outcome, folder: str, metric: str, mode: str, console: Any) -> None:
     """Prints the table of trials, the best checkpoint and the commands to go on with."""
     from rich.table import Table
@@ -109,7 +129,7 @@ def show(outcome: Outcome, folder: str, metric: str, mode: str, console: Any) ->
     table.add_column("status")
     for title in ("env steps", "time", "last", "best"):
         table.add_column(title, justify="right")
-    for trial in outcome.trials:
+    for trial in sorted(outcome.trials, key=lambda row: row.label):
         table.add_row(
             trial.label,
             trial.status,
@@ -123,7 +143,9 @@ def show(outcome: Outcome, folder: str, metric: str, mode: str, console: Any) ->
     console.print(f"last and best: {metric} ({mode})", markup=False, style="dim")
     for trial in outcome.failed:
         where = trial.error_file or "no error file was written"
-        console.print(f"Trial {trial.label} failed: {where}", markup=False)
+        console.print(f"Trial {trial.label} failed, see {where}", markup=False)
+        if trial.error_file:
+            console.print(f"  {_last_line(trial.error_file)}", markup=False)
     if outcome.best_checkpoint:
         console.print(
             f"\nBest checkpoint (trial {outcome.best_trial}, {metric} "

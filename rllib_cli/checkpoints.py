@@ -1,0 +1,138 @@
+"""Reads a trial's checkpoint: its settings, and its policy (imports RLlib inside functions).
+
+What is trusted: RLlib writes checkpoints as Python pickles, and unpickling can run code. With
+``weights_only`` nothing but numpy arrays and plain containers is read from them, the settings come
+from the trial's ``params.json``, and everything else in the checkpoint is left alone.
+"""
+
+import collections
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+from rllib_cli import folders
+from rllib_cli.code_references import takes_code
+from rllib_cli.errors import UserError, exception_summary
+
+_MODULE = Path("learner_group", "learner", "rl_module", "default_policy")
+_ENV_RUNNER = Path("env_runner")
+# All that a dictionary of numpy arrays needs.
+_ARRAYS = {
+    ("collections", "OrderedDict"): collections.OrderedDict,
+}
+_NUMPY_NAMES = {
+    ("numpy", "ndarray"),
+    ("numpy", "dtype"),
+    ("numpy._core.multiarray", "_reconstruct"),
+    ("numpy._core.multiarray", "scalar"),
+    ("numpy._core.numeric", "_frombuffer"),
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy.core.multiarray", "scalar"),
+    ("numpy.core.numeric", "_frombuffer"),
+}
+
+
+def find_checkpoint(path: str | Path) -> Path:
+    """Returns a checkpoint folder: the given one, or the newest below the given trial.
+
+    Raises:
+        UserError: If there is none.
+    """
+    path = Path(path).expanduser().absolute()
+    if not path.exists():
+        raise UserError(f"The checkpoint {str(path)!r} does not exist.")
+    if (path / "rllib_checkpoint.json").exists():
+        return path
+    found = sorted(path.glob("checkpoint_*/rllib_checkpoint.json")) if path.is_dir() else []
+    if found:
+        return found[-1].parent
+    below = sorted(path.glob("*/checkpoint_*/rllib_checkpoint.json")) if path.is_dir() else []
+    hint = f" Did you mean {str(below[-1].parent)!r}?" if below else ""
+    raise UserError(
+        f"{str(path)!r} is no RLlib checkpoint: there is no rllib_checkpoint.json in it.{hint}"
+    )
+
+
+def load_config(checkpoint: Path, weights_only: bool) -> Any:
+    """Returns the ``AlgorithmConfig`` that the checkpoint was trained with.
+
+    Raises:
+        UserError: If it cannot be read.
+    """
+    if weights_only:
+        return _config_from_json(checkpoint)
+    path = checkpoint / "class_and_ctor_args.pkl"
+    try:
+        with open(path, "rb") as file:
+            stored = pickle.load(file)
+        arguments, keywords = stored["ctor_args_and_kwargs"]
+        config = keywords.get("config", arguments[0] if arguments else None)
+        if isinstance(config, dict):
+            from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+
+            config = AlgorithmConfig.from_state(config)
+        return config.copy(copy_frozen=False)
+    except Exception as error:
+        raise UserError(
+            f"The checkpoint {str(checkpoint)!r} cannot be read: {path.name}: "
+            f"{type(error).__name__}: {exception_summary(error)}"
+        ) from None
+
+
+def _config_from_json(checkpoint: Path) -> Any:
+    from rllib_cli.algorithms import algorithm_class
+
+    trial = checkpoint.parent
+    spec = folders.read_spec(trial.parent)
+    params = trial / "params.json"
+    if not spec or not params.exists():
+        raise UserError(
+            f"--weights-only needs the settings as JSON: {params.name} in {str(trial)!r} and "
+            f"{folders.SPEC_FILE} in {str(trial.parent)!r}, as 'rllib train' writes them. "
+            "Evaluate the checkpoint in the folder where it was trained."
+        )
+    settings = json.loads(params.read_text())
+    # Code is written to JSON as text that cannot be read back, and a rollout needs none of it.
+    settings = {key: value for key, value in settings.items() if not takes_code(key)}
+    return algorithm_class(spec["run"]).get_default_config().update_from_dict(settings)
+
+
+class _ArraysOnly(pickle.Unpickler):
+    """Knows numpy arrays and nothing else: whatever could run code is refused."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in _ARRAYS:
+            return _ARRAYS[module, name]
+        if (module, name) in _NUMPY_NAMES:
+            return super().find_class(module, name)
+        raise UserError(
+            f"--weights-only: the checkpoint holds {module}.{name}, which is no array; refused."
+        )
+
+
+def load_weights(checkpoint: Path, weights_only: bool) -> dict[str, Any]:
+    """Returns the state of the checkpoint's RLModule: names -> arrays."""
+    path = checkpoint / _MODULE / "module_state.pkl"
+    if not path.exists():
+        raise UserError(
+            f"The checkpoint {str(checkpoint)!r} has no module 'default_policy' ({path} is "
+            "missing); only single-agent algorithms can be evaluated."
+        )
+    try:
+        with open(path, "rb") as file:
+            return _ArraysOnly(file).load() if weights_only else pickle.load(file)
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(
+            f"The checkpoint file {str(path)!r} is damaged: {type(error).__name__}: "
+            f"{exception_summary(error)}"
+        ) from None
+
+
+def restore_connector(pipeline: Any, checkpoint: Path, name: str) -> None:
+    """Loads the state of a connector pipeline (a mean-std filter, for instance) if it was saved."""
+    path = checkpoint / _ENV_RUNNER / name
+    if path.exists():
+        pipeline.restore_from_path(str(path))

@@ -85,9 +85,11 @@ class BehaviorEnvRunner(EnvRunner, Checkpointable):
         self._lanes[index].seek(*anchor.position(index))
 
     def _run(self, num_locksteps: int) -> Fragment:
+        # Nowhere, if one of the lanes fails: then they don't stand at the same lockstep any more.
+        start, self._lockstep = self._lockstep, None
         columns = [lane.run(num_locksteps) for lane in self._lanes]
-        fragment = _pack(self._lockstep, self._lanes, columns)
-        self._lockstep += num_locksteps
+        fragment = _pack(start, self._lanes, columns)
+        self._lockstep = start + num_locksteps
         fragment.end.lockstep = self._lockstep
         for lane in self._lanes:
             for event, count in lane.counters.items():

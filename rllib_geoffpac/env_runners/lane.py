@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -70,6 +71,9 @@ class SimulatedLane:
         self._observation: Any = None  # as the environment gave it; None before the first reset
         self._chain_starts = True
         self._failures_in_a_row = 0
+        self._checked_kind: Any = None  # dtype or type of observations that was found good
+        self.starts: list[tuple[int, int, int]] = []
+        """Where the latest rows belong: (row, episode, step) of the first row of each episode."""
 
     @property
     def observation(self) -> np.ndarray:
@@ -85,6 +89,7 @@ class SimulatedLane:
         if self._observation is None:
             self._reset()
         columns.observations[0] = self.observation
+        self.starts = [(0, self.episode, self.step)]
         t = 0
         while t < count:
             try:
@@ -99,6 +104,7 @@ class SimulatedLane:
                     columns.final.setdefault(t - 1, columns.observations[t].copy())
                 self._new_episode_after_failure(error, "step")
                 columns.observations[t] = self.observation
+                self.starts.append((t, self.episode, 0))
         self._check(columns)
         return columns
 
@@ -113,11 +119,16 @@ class SimulatedLane:
         self.counters["lanes_resimulated"] += 1
         self._reset()
         self._chain_starts = False
-        for _ in range(step):
-            self._observation, _, terminated, truncated, _ = self.env.step(self._next_action()[0])
-            if terminated or truncated:
-                break
-            self.step += 1
+        try:
+            for _ in range(step):
+                action, _ = self._next_action()
+                self._observation, _, terminated, truncated, _ = self.env.step(action)
+                if terminated or truncated:
+                    break
+                self.step += 1
+        except Exception as error:
+            self._new_episode_after_failure(error, "step")
+            return
         if self.step == step and np.array_equal(self.observation, observation):
             self.episode_return = episode_return
             return
@@ -167,10 +178,14 @@ class SimulatedLane:
             observation, reward, terminated, truncated, info = step_env(action)
             if getattr(observation, "shape", ()) != shape:
                 _check_shape(observation, shape)
+            if getattr(observation, "dtype", type(observation)) is not self._checked_kind:
+                self._check_kind(observation)
+            # All that can raise comes before the first append: a row is complete or absent.
+            reward, discount = float(reward), float(info.get("discount", nan))
             actions[t] = action
             observations[t + 1] = self._observation = observation
             rewards.append(reward)
-            discounts.append(info.get("discount", nan))
+            discounts.append(discount)
             logps.append(logp)
             self.episode_return += reward
             self.step += 1
@@ -187,6 +202,7 @@ class SimulatedLane:
                 self._reset()
                 step_env = self.env.step
                 columns.observations[t] = self.observation
+                self.starts.append((t, self.episode, 0))
         return t
 
     def _next_action(self) -> tuple[Any, float]:
@@ -208,10 +224,26 @@ class SimulatedLane:
         try:
             self._observation, _ = self.env.reset(seed=reset_seed)
             _check_shape(self._observation, self.env.observation_space.shape)
+            self._check_kind(self._observation)
         except Exception as error:
             self._new_episode_after_failure(error, "reset")
 
     def _new_episode_after_failure(self, error: Exception, where: str) -> None:
+        self._survive(error, where)
+        with contextlib.suppress(Exception):  # It is broken already.
+            self.env.close()
+        while True:
+            try:
+                self.env = self._make_env()
+                break
+            except Exception as again:
+                self._survive(again, "the constructor")
+        self.episode += 1
+        self._chain_starts = True
+        self._reset()
+
+    def _survive(self, error: Exception, where: str) -> None:
+        """Counts a failure of the environment; raises it when there were too many in a row."""
         self.counters["env_failures"] += 1
         self._failures_in_a_row += 1
         if self._failures_in_a_row > self.max_failures:
@@ -226,35 +258,47 @@ class SimulatedLane:
             self.step,
             error,
         )
-        self.env.close()
-        self.env = self._make_env()
-        self.episode += 1
-        self._chain_starts = True
-        self._reset()
+
+    def _place(self, row: int) -> tuple[int, int]:
+        """Returns the episode and the step of one of the latest rows."""
+        first, episode, step = next(start for start in reversed(self.starts) if start[0] <= row)
+        return episode, step + row - first
 
     def _check(self, columns: LaneColumns) -> None:
         """Refuses what would poison the learner, naming the first bad transition."""
-        discounts = np.asarray(columns.discounts, np.float64)
-        out_of_bounds = (discounts < 0) | (discounts > 1)
+        discounts = np.asarray(columns.discounts)
         checks = [
-            ("observation", ~np.isfinite(columns.observations[1:]), columns.observations[1:]),
-            ("reward", ~np.isfinite(np.asarray(columns.rewards, np.float64)), columns.rewards),
+            ("reward", ~np.isfinite(columns.rewards), columns.rewards),
             ("log-density of mu", ~np.isfinite(columns.behavior_logp), columns.behavior_logp),
-            ("discount (allowed: 0 to 1)", out_of_bounds, columns.discounts),
+            ("discount (allowed: 0 to 1)", (discounts < 0) | (discounts > 1), columns.discounts),
         ]
         for name, bad, values in checks:
-            if not bad.any():
-                continue
-            t = int(np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1))[0])
-            ends = [row for row, *_ in columns.finished]
-            later_episodes = sum(row >= t for row in ends)
-            previous_end = max((row for row in ends if row < t), default=None)
-            last_row = len(columns.rewards) - 1
-            step = self.step - (last_row - t) - 1 if previous_end is None else t - previous_end - 1
-            if previous_end is None and later_episodes:
-                first_end, _, length = columns.finished[0]
-                step = length - 1 - (first_end - t)
-            raise self.failure(f"the {name} is {values[t]}", self.episode - later_episodes, step)
+            if bad.any():
+                row = int(bad.argmax())
+                raise self.failure(f"the {name} is {values[row]}", *self._place(row))
+        for row, observation in columns.final.items():
+            if self._is_bad(observation[None])[0]:
+                raise self.failure(f"the observation is {observation}", *self._place(row))
+        for row in np.flatnonzero(self._is_bad(columns.observations)):
+            what = f"the observation is {columns.observations[row]}"
+            if any(row == first and not step for first, _, step in self.starts):
+                raise self.failure(f"{what} after reset", *self._place(row))
+            raise self.failure(what, *self._place(max(0, row - 1)))
+
+    def _is_bad(self, observations: np.ndarray) -> np.ndarray:
+        """[N] whether an observation of [N, ...] is not finite, or not one of the states."""
+        space = self.env.observation_space
+        if isinstance(space, gym.spaces.Discrete):
+            return (observations < space.start) | (observations >= space.start + space.n)
+        return ~np.isfinite(observations).all(axis=1)
+
+    def _check_kind(self, observation: Any) -> None:
+        """Refuses an observation whose conversion to the space's numbers would lose something."""
+        space = self.env.observation_space
+        dtype = np.asarray(observation).dtype
+        if dtype.kind not in ("iub" if isinstance(space, gym.spaces.Discrete) else "fiub"):
+            raise TypeError(f"the observation has dtype {dtype} instead of {space.dtype}")
+        self._checked_kind = getattr(observation, "dtype", type(observation))
 
 
 def _check_shape(observation: Any, shape: tuple[int, ...]) -> None:

@@ -124,6 +124,61 @@ class LaneAnchor:
 
 
 @dataclass
+class LaneColumns:
+    """What one lane produced: T consecutive transitions. See `Fragment` for the columns."""
+
+    observations: np.ndarray  # [T + 1, ...] flat
+    actions: np.ndarray  # [T, ...]
+    terminated: np.ndarray  # [T]
+    truncated: np.ndarray  # [T]
+    chain_start: np.ndarray  # [T]
+    rewards: list[float] | np.ndarray = field(default_factory=list)
+    discounts: list[float] | np.ndarray = field(default_factory=list)
+    behavior_logp: list[float] | np.ndarray = field(default_factory=list)
+    final: dict[int, np.ndarray] = field(default_factory=dict)  # row: final observation
+    finished: list[tuple[int, float, int]] = field(default_factory=list)
+    """Finished episodes: (row, return, length)."""
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    def part(self, first: int, stop: int) -> LaneColumns:
+        """Returns the transitions [first, stop), as views."""
+        rows = slice(first, stop)
+        return LaneColumns(
+            self.observations[first : stop + 1],
+            **{name: getattr(self, name)[rows] for name in _ROW_COLUMNS},
+            final={row - first: f for row, f in self.final.items() if first <= row < stop},
+            finished=[(row - first, *e) for row, *e in self.finished if first <= row < stop],
+        )
+
+    @classmethod
+    def join(cls, parts: list[LaneColumns]) -> LaneColumns:
+        """Joins consecutive parts."""
+        if len(parts) == 1:
+            return parts[0]
+        starts = np.cumsum([0, *(len(part) for part in parts)]).tolist()
+        placed = list(zip(starts, parts, strict=False))
+        return cls(
+            np.concatenate([parts[0].observations[:1], *(p.observations[1:] for p in parts)]),
+            **{name: np.concatenate([getattr(p, name) for p in parts]) for name in _ROW_COLUMNS},
+            final={start + row: f for start, part in placed for row, f in part.final.items()},
+            finished=[(start + row, *e) for start, part in placed for row, *e in part.finished],
+        )
+
+
+_ROW_COLUMNS = (
+    "actions",
+    "terminated",
+    "truncated",
+    "chain_start",
+    "rewards",
+    "discounts",
+    "behavior_logp",
+)
+
+
+@dataclass
 class Fragment:
     """T consecutive transitions of some lanes, time-major, as a few contiguous arrays.
 
@@ -152,7 +207,7 @@ class Fragment:
     seconds: float = 0.0
     """Time spent simulating."""
     data_source: str = "simulated"
-    """'simulated' or 'replayed' (from a recorded stream)."""
+    """'simulated', 'replayed' (from a recorded stream) or 'mixed'."""
 
     def __len__(self) -> int:
         return self.rewards.size

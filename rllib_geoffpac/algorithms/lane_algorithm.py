@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -27,12 +28,18 @@ from ray.rllib.utils.metrics import (
 )
 from ray.rllib.utils.typing import ResultDict, StateDict
 
-from rllib_geoffpac.algorithms.validation import is_count, is_number, unknown_key_message
+from rllib_geoffpac.algorithms.validation import (
+    is_count,
+    is_folder,
+    is_number,
+    unknown_key_message,
+)
 from rllib_geoffpac.env_runners import BehaviorEnvRunner, TargetPolicyEnvRunner
 from rllib_geoffpac.evaluation import evaluate_target_policy
 from rllib_geoffpac.lane_stream import LaneStream
 from rllib_geoffpac.lanes import Fragment
 from rllib_geoffpac.remote_runners import RemoteRunners
+from rllib_geoffpac.stream_identity import why_not_recordable
 
 _LANES = "lanes"
 
@@ -52,6 +59,8 @@ class LaneAlgorithmConfig(AlgorithmConfig):
         self.num_lanes = 10
         self.behavior: Any = "uniform"
         self.sample_ahead = 2
+        self.experience_cache: str | None = None
+        self.experience_cache_max_gb = 50.0
         self.max_env_failures_in_a_row = 3
         self.env_hang_timeout_s = 300.0
         self.env_runner_lost_timeout_s = 600.0
@@ -99,6 +108,8 @@ class LaneAlgorithmConfig(AlgorithmConfig):
         *,
         behavior: Any = NotProvided,
         sample_ahead: int = NotProvided,
+        experience_cache: str | None = NotProvided,
+        experience_cache_max_gb: float = NotProvided,
         max_env_failures_in_a_row: int = NotProvided,
         env_hang_timeout_s: float = NotProvided,
         env_runner_lost_timeout_s: float = NotProvided,
@@ -111,6 +122,12 @@ class LaneAlgorithmConfig(AlgorithmConfig):
                 log_density` (the object, a factory of (observation_space, action_space), or
                 'package.module:name').
             sample_ahead: Fragments that remote env runners may simulate ahead of the learner.
+            experience_cache: A folder. What the lanes produce is recorded there and read by every
+                trial that would simulate the same: same environment, `env_config`, behaviour,
+                seed, lane and library versions. The weights are the same with and without it. An
+                edit of the file that defines the environment starts a new stream; one in a
+                module that it imports is not seen: empty the folder then.
+            experience_cache_max_gb: Nothing more is recorded once the folder holds so much.
             max_env_failures_in_a_row: With `restart_failed_sub_environments`, how many failures
                 of a lane's environment in a row are survived.
             env_hang_timeout_s: An env runner that gives no fragment for so long is replaced.
@@ -180,6 +197,16 @@ class LaneAlgorithmConfig(AlgorithmConfig):
                 "a whole number of env steps >= 1, the length of an iteration",
             ),
             ("sample_ahead", *is_count(self.sample_ahead, 0)),
+            (
+                "experience_cache",
+                is_folder(self.experience_cache),
+                "None or the path of a folder, which may not exist yet",
+            ),
+            (
+                "experience_cache_max_gb",
+                is_number(self.experience_cache_max_gb, 0, above=True, infinite=True),
+                "a number above 0",
+            ),
             ("max_env_failures_in_a_row", *is_count(self.max_env_failures_in_a_row, 1)),
             (
                 "env_hang_timeout_s",
@@ -235,12 +262,25 @@ class LaneAlgorithmConfig(AlgorithmConfig):
         for key, value, possible, allowed in self._checks():
             if not possible:
                 self._value_error(f"`{key}` is {value!r}; allowed is {allowed}.")
+        if self.experience_cache is not None:
+            self._validate_recording()
         if self.is_multi_agent:
             self._value_error(
                 "Multi-agent setups are not supported: remove `policies` and "
                 "`policy_mapping_fn`, and use a single-agent environment."
             )
         super().validate()
+
+    def _validate_recording(self) -> None:
+        # Tune's trials run in folders of their own: a relative path is meant from where the
+        # experiment was started.
+        started_in = os.environ.get("TUNE_ORIG_WORKING_DIR", "")
+        self.experience_cache = os.path.abspath(
+            os.path.join(started_in, os.path.expanduser(self.experience_cache))
+        )
+        obstacle = why_not_recordable(self)
+        if obstacle:
+            self._value_error(f"`experience_cache` is {self.experience_cache!r}, but {obstacle}.")
 
     def fragment_length(self, lockstep: int) -> int:
         """How many locksteps a fragment that begins at `lockstep` may have."""
@@ -268,6 +308,7 @@ class LaneAlgorithm(Algorithm):
 
     @override(Algorithm)
     def setup(self, config: AlgorithmConfig) -> None:
+        self.data_sources: set[str] = set()
         self.weights_taken = threading.Event()
         self.evaluation_runners: RemoteRunners | None = None  # made by the first evaluation
         super().setup(config)
@@ -303,6 +344,7 @@ class LaneAlgorithm(Algorithm):
 
     def _log_sampling(self, fragments: list[Fragment]) -> None:
         count = sum(len(fragment) for fragment in fragments)
+        self.data_sources |= {fragment.data_source for fragment in fragments}
 
         def log(name: str, value: float, **how: Any) -> None:
             self.metrics.log_value((ENV_RUNNER_RESULTS, name), value, **how)
@@ -333,11 +375,13 @@ class LaneAlgorithm(Algorithm):
             self.weights_taken.clear()
         else:
             self.weights_taken.set()
+        self.data_sources.clear()
         began, before = time.perf_counter(), self.stream.anchor.lockstep
         results = super().step()
         locksteps = self.stream.anchor.lockstep - before
         elapsed = time.perf_counter() - began
         results["env_steps_per_s"] = locksteps * self.config.num_lanes / elapsed
+        results["data_source"] = self.data_sources.pop() if len(self.data_sources) == 1 else "mixed"
         results["weights_digest"] = self.weights_digest()
         results[ENV_RUNNER_RESULTS].update(self.stream.runners.counters)
         return self._stop_if_diverged(results)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
@@ -36,6 +37,16 @@ def is_choice(value: Any, *allowed: Any) -> tuple[bool, str]:
     """Whether value is one of the allowed ones, and what to call them."""
     hashable = value is None or isinstance(value, str)
     return hashable and value in allowed, " or ".join(repr(choice) for choice in allowed)
+
+
+def is_folder(value: Any) -> bool:
+    """Whether value is None or a path at which there is a folder, or nothing yet."""
+    if value is None:
+        return True
+    if not isinstance(value, str | os.PathLike) or not str(value).strip():
+        return False
+    path = os.path.expanduser(value)
+    return os.path.isdir(path) or not os.path.exists(path)
 
 
 def unknown_key_message(key: str, known: Iterable[str], owner: str) -> str:

@@ -15,9 +15,12 @@ from ray.rllib.utils.annotations import override
 from ray.rllib.utils.checkpoints import Checkpointable
 
 from rllib_geoffpac.behavior import BehaviorPolicy, make_behavior
-from rllib_geoffpac.env_runners.lane import LaneColumns, SimulatedLane
+from rllib_geoffpac.env_runners.lane import SimulatedLane
 from rllib_geoffpac.env_runners.make_env import make_env
-from rllib_geoffpac.lanes import Fragment, LaneAnchor, split_lanes
+from rllib_geoffpac.env_runners.recorded_lane import RecordedLane
+from rllib_geoffpac.lanes import Fragment, LaneAnchor, LaneColumns, split_lanes
+from rllib_geoffpac.recorded_streams import RecordedStream
+from rllib_geoffpac.stream_identity import describe_stream
 
 
 class BehaviorEnvRunner(EnvRunner, Checkpointable):
@@ -32,7 +35,7 @@ class BehaviorEnvRunner(EnvRunner, Checkpointable):
     @override(EnvRunner)
     def __init__(self, *, config: Any, **kwargs: Any):
         super().__init__(config=config, **kwargs)
-        self._lanes: list[SimulatedLane] = []
+        self._lanes: list[SimulatedLane] | list[RecordedLane] = []
         self._lockstep = 0
         num_lanes = self.config.num_lanes
         if not self.num_workers:
@@ -46,8 +49,19 @@ class BehaviorEnvRunner(EnvRunner, Checkpointable):
     @override(EnvRunner)
     def make_env(self) -> None:
         self.stop()
-        self._lanes = [self._make_lane(lane) for lane in self.lane_numbers]
+        self._lanes = self._make_lanes()
         self._lockstep = 0
+
+    def _make_lanes(self) -> list[SimulatedLane] | list[RecordedLane]:
+        config, lanes = self.config, self.lane_numbers
+        if config.experience_cache is None or not lanes:
+            return [self._make_lane(lane) for lane in lanes]
+        # An environment for its spaces; whether the lanes need any of their own is still open.
+        self.env = make_env(config, self.worker_index or 0)
+        description = describe_stream(config, self.env)
+        limit = config.experience_cache_max_gb * 1e9
+        stream = RecordedStream(config.experience_cache, description, limit)
+        return [RecordedLane(partial(self._make_lane, lane), stream, lane) for lane in lanes]
 
     def _make_lane(self, lane: int) -> SimulatedLane:
         config = self.config
@@ -82,7 +96,10 @@ class BehaviorEnvRunner(EnvRunner, Checkpointable):
             self._run(start - anchor.lockstep)
 
     def _seek_lane(self, index: int, anchor: LaneAnchor) -> None:
-        self._lanes[index].seek(*anchor.position(index))
+        lane = self._lanes[index]
+        if isinstance(lane, RecordedLane):
+            lane.lockstep = anchor.lockstep
+        lane.seek(*anchor.position(index))
 
     def _run(self, num_locksteps: int) -> Fragment:
         # Nowhere, if one of the lanes fails: then they don't stand at the same lockstep any more.
@@ -91,6 +108,8 @@ class BehaviorEnvRunner(EnvRunner, Checkpointable):
         fragment = _pack(start, self._lanes, columns)
         self._lockstep = start + num_locksteps
         fragment.end.lockstep = self._lockstep
+        sources = {lane.data_source for lane in self._lanes}
+        fragment.data_source = sources.pop() if len(sources) == 1 else "mixed"
         for lane in self._lanes:
             for event, count in lane.counters.items():
                 fragment.counters[event] = fragment.counters.get(event, 0) + count
@@ -99,7 +118,7 @@ class BehaviorEnvRunner(EnvRunner, Checkpointable):
 
     @override(EnvRunner)
     def get_spaces(self) -> dict:
-        env = self._lanes[0].env
+        env = self.env or self._lanes[0].env
         spaces = (env.observation_space, env.action_space)
         return {INPUT_ENV_SPACES: spaces, DEFAULT_MODULE_ID: spaces}
 
@@ -115,7 +134,9 @@ class BehaviorEnvRunner(EnvRunner, Checkpointable):
     def stop(self) -> None:
         for lane in self._lanes:
             lane.close()
-        self._lanes = []
+        if self.env is not None:
+            self.env.close()
+        self._lanes, self.env = [], None
 
     # The runner has no state of its own: the algorithm keeps the lanes' anchor.
     @override(Checkpointable)
@@ -131,7 +152,7 @@ class BehaviorEnvRunner(EnvRunner, Checkpointable):
         return (), {"config": self.config, "worker_index": self.worker_index}
 
 
-def _pack(start: int, lanes: list[SimulatedLane], columns: list[LaneColumns]) -> Fragment:
+def _pack(start: int, lanes: list, columns: list[LaneColumns]) -> Fragment:
     """Packs the lanes' columns into contiguous time-major arrays."""
     numbers = np.array([lane.lane for lane in lanes])
     final = [(t, index) for index, c in enumerate(columns) for t in sorted(c.final)]

@@ -12,7 +12,7 @@ import numpy as np
 
 from rllib_geoffpac.behavior import BehaviorPolicy, UniformBehavior
 from rllib_geoffpac.env_runners.make_env import observation_dtype, observation_shape
-from rllib_geoffpac.lanes import behavior_stream
+from rllib_geoffpac.lanes import LaneColumns, behavior_stream
 
 logger = logging.getLogger(__name__)
 
@@ -22,25 +22,6 @@ _ACTION_BLOCK = 128
 
 class EnvironmentFailure(RuntimeError):
     """An environment raised, or returned something that can't be learned from."""
-
-
-class LaneColumns:
-    """What one lane produced: T transitions, filled by `SimulatedLane.run`."""
-
-    def __init__(self, count: int, env: gym.Env):
-        space = env.observation_space
-        flat_shape = observation_shape(space)
-        self.observations = np.empty((count + 1, *flat_shape), observation_dtype(space))
-        self.shaped_observations = self.observations.reshape(count + 1, *space.shape)
-        self.actions = np.empty((count, *env.action_space.shape), env.action_space.dtype)
-        self.rewards: list[float] = []
-        self.discounts: list[float] = []
-        self.behavior_logp: list[float] = []
-        self.terminated = np.zeros(count, bool)
-        self.truncated = np.zeros(count, bool)
-        self.chain_start = np.zeros(count, bool)
-        self.final: dict[int, np.ndarray] = {}
-        self.finished: list[tuple[int, float, int]] = []
 
 
 class SimulatedLane:
@@ -63,6 +44,7 @@ class SimulatedLane:
         max_failures: int = 0,
     ):
         self._make_env = make_env
+        self.data_source = "simulated"
         self.seed, self.lane, self.max_failures = seed, lane, max_failures
         self.env = make_env()
         self.behavior = make_behavior(self.env)
@@ -85,7 +67,7 @@ class SimulatedLane:
 
     def run(self, count: int) -> LaneColumns:
         """Makes `count` transitions."""
-        columns = LaneColumns(count, self.env)
+        columns = self._allocate(count)
         if self._observation is None:
             self._reset()
         columns.observations[0] = self.observation
@@ -107,6 +89,15 @@ class SimulatedLane:
                 self.starts.append((t, self.episode, 0))
         self._check(columns)
         return columns
+
+    def _allocate(self, count: int) -> LaneColumns:
+        observations, actions = self.env.observation_space, self.env.action_space
+        shape, dtype = observation_shape(observations), observation_dtype(observations)
+        return LaneColumns(
+            np.empty((count + 1, *shape), dtype),
+            np.empty((count, *actions.shape), actions.dtype),
+            *(np.zeros(count, bool) for _ in ("terminated", "truncated", "chain_start")),
+        )
 
     def seek(
         self, episode: int, step: int, observation: np.ndarray | None, episode_return: float
@@ -167,7 +158,8 @@ class SimulatedLane:
         """The hot loop: steps from row t to row `count`, through the ends of episodes."""
         step_env, next_action = self.env.step, self._next_action
         shape = self.env.observation_space.shape
-        observations, actions = columns.shaped_observations, columns.actions
+        observations = columns.observations.reshape(-1, *shape)
+        actions = columns.actions
         rewards, discounts, logps = columns.rewards, columns.discounts, columns.behavior_logp
         nan = np.nan
         while t < count:

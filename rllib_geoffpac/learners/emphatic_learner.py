@@ -107,6 +107,9 @@ class EmphaticLearner(TorchLearner):
     @override(TorchLearner)
     def _update(self, batch: dict[str, Any], **kwargs: Any) -> tuple:
         began = time.perf_counter()
+        # F2 decays by gamma_hat rho, so that it holds denormal numbers, which cost a multiple of
+        # normal ones (1.1 to 1.3 of the whole lockstep); a flag of the thread, so set it here.
+        torch.set_flush_denormal(True)
         columns = {name: np.asarray(c) for name, c in batch[DEFAULT_MODULE_ID].items()}
         snapshot = {k: v.clone() for k, v in self.rl_module.state_dict().items()}
         rows = []

@@ -34,6 +34,7 @@ from rllib_geoffpac.algorithms.validation import (
     is_number,
     unknown_key_message,
 )
+from rllib_geoffpac.checkpoints import VerifiedCheckpoints
 from rllib_geoffpac.env_runners import BehaviorEnvRunner, TargetPolicyEnvRunner
 from rllib_geoffpac.evaluation import evaluate_target_policy
 from rllib_geoffpac.lane_stream import LaneStream
@@ -303,7 +304,7 @@ class LaneTrainingData(TrainingData):
         return [(self, {})]
 
 
-class LaneAlgorithm(Algorithm):
+class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
     """Samples all lanes in lockstep and hands them to the learner, in lane order."""
 
     @override(Algorithm)
@@ -407,8 +408,19 @@ class LaneAlgorithm(Algorithm):
 
     def on_learner(self, function: Callable[[Any], Any]) -> Any:
         """Calls a function with the one learner, local or remote, and returns its result."""
-        results = self.learner_group.foreach_learner(function)
-        return next(iter(results)).get()
+        for result in self.learner_group.foreach_learner(function):
+            if result.ok:
+                return result.get()
+            raise result.get()
+        raise RuntimeError(
+            "The remote learner was lost: restore the algorithm from its last checkpoint. Tune "
+            "does it by itself with `FailureConfig(max_failures=...)`."
+        )
+
+    @override(VerifiedCheckpoints)
+    def check_parts(self) -> None:
+        if self.learner_group.is_remote:  # It writes its part itself, and ends if it can't.
+            self.on_learner(lambda learner: None)
 
     @override(Algorithm)
     def get_state(self, components=None, *, not_components=None, **kwargs: Any) -> StateDict:

@@ -200,10 +200,15 @@ def _validated_resources(
         request = algorithm.default_resource_request(to_attributes(code_references.resolve(config)))
     except Exception as error:
         raise UserError(
-            f"{algorithm.__name__} refuses the config: {exception_summary(error)}"
-            f"{at if params else ''}"
+            f"{algorithm.__name__} refuses the config{at if params else ''}: {_reason(error)}"
         ) from None
     return _sum_bundles(request)
+
+
+def _reason(error: Exception) -> str:
+    """RLlib's message without its advice to switch all validation off."""
+    text = str(error).partition("To suppress all validation errors")[0]
+    return exception_summary(Exception(text) if text.strip() else error)
 
 
 def _sum_bundles(request: Any) -> dict[str, float]:
@@ -219,9 +224,7 @@ def _python_trial(experiment: Experiment) -> Trial:
     try:
         request = config.algo_class.default_resource_request(config.to_dict())
     except Exception as error:
-        raise UserError(
-            f"{experiment.run} refuses the config: {exception_summary(error)}"
-        ) from None
+        raise UserError(f"{experiment.run} refuses the config: {_reason(error)}") from None
     if isinstance(config.env, str):
         check_env(config.env)
     return Trial({}, {"env": config.env}, _sum_bundles(request))

@@ -1,0 +1,130 @@
+"""The pictures (imports matplotlib): learning curves and heat maps that a paper would accept."""
+
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from rllib_cli import statistics
+from rllib_cli.plots import Row, short
+
+_STYLE = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "legend.frameon": False,
+    "figure.constrained_layout.use": True,
+}
+
+
+def learning_curves(
+    curves: dict[str, list[tuple[np.ndarray, np.ndarray]]],
+    y_label: str,
+    x_label: str,
+    title: str = "",
+    note: str = "",
+) -> Figure:
+    """Mean over seeds as a line, mean +- one standard error as a band.
+
+    Args:
+        curves: Label -> ``(steps, values)`` of each seed.
+        y_label: Name of the metric.
+        x_label: What the steps count.
+        title: Above the axes.
+        note: Said in small letters below the title, such as what was left out.
+    """
+    with plt.rc_context(_STYLE):
+        outside = len(curves) > 6
+        figure, axes = plt.subplots(figsize=(7.6 if outside else 6, 4))
+        colors = plt.cm.tab10.colors if len(curves) <= 10 else plt.cm.tab20.colors
+        for number, (label, runs) in enumerate(curves.items()):
+            steps, values = statistics.common_grid(runs)
+            mean, error = statistics.mean_and_error(values)
+            color = colors[number % len(colors)]
+            marker = "o" if len(steps) == 1 else None
+            axes.plot(steps, mean, color=color, marker=marker, label=f"{label} (n = {len(runs)})")
+            axes.fill_between(steps, mean - error, mean + error, color=color, alpha=0.2, lw=0)
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(y_label)
+        axes.xaxis.set_major_formatter(FuncFormatter(thousands))
+        several = any(len(runs) > 1 for runs in curves.values())
+        band = "line and band: mean and standard error over n seeds" if several else ""
+        _set_title(axes, title, "; ".join(part for part in (note, band) if part))
+        if outside:
+            axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
+        else:
+            axes.legend(loc="best", fontsize=9)
+    plt.close(figure)
+    return figure
+
+
+def heat_map(rows: list[Row], keys: list[str], label: str, title: str = "") -> Figure:
+    """Final performance over two settings, with the values written into the cells."""
+    xs = sorted({row.keys[0] for row in rows})
+    ys = sorted({row.keys[1] for row in rows})
+    values = np.full((len(ys), len(xs)), np.nan)
+    for row in rows:
+        values[ys.index(row.keys[1]), xs.index(row.keys[0])] = row.last
+    with plt.rc_context({**_STYLE, "axes.grid": False}):
+        figure, axes = plt.subplots(
+            figsize=(max(4.2, 1.6 + 0.62 * len(xs)), max(3.4, 1.2 + 0.5 * len(ys)))
+        )
+        image = axes.imshow(values, origin="lower", aspect="auto", cmap="viridis")
+        bar = figure.colorbar(image, ax=axes, label=label)
+        bar.outline.set_visible(False)
+        axes.set_xticks(range(len(xs)), [f"{x:g}" for x in xs])
+        axes.set_yticks(range(len(ys)), [f"{y:g}" for y in ys])
+        axes.set_xlabel(short(keys[0]))
+        axes.set_ylabel(short(keys[1]))
+        axes.spines[:].set_visible(False)
+        _write_cells(axes, values)
+        seeds = sorted({row.seeds for row in rows})
+        count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+        _set_title(axes, title, f"mean of {count} seed{'s' * (seeds[-1] != 1)} per cell")
+    plt.close(figure)
+    return figure
+
+
+def _write_cells(axes: Any, values: np.ndarray) -> None:
+    low, high = np.nanmin(values), np.nanmax(values)
+    size = 9 if values.shape[1] <= 6 else 7
+    for (y, x), value in np.ndenumerate(values):
+        if np.isnan(value):
+            continue
+        dark = (value - low) < 0.6 * (high - low)
+        color = "white" if dark and high > low else "black"
+        axes.text(x, y, f"{value:.3g}", ha="center", va="center", color=color, fontsize=size)
+
+
+def is_grid(keys: list[str], rows: list[Row]) -> bool:
+    """True if exactly two numeric settings differ and each has at least two values."""
+    if len(keys) != 2:
+        return False
+    numeric = all(
+        isinstance(value, int | float) and not isinstance(value, bool)
+        for row in rows
+        for value in row.keys
+    )
+    return numeric and all(len({row.keys[axis] for row in rows}) > 1 for axis in (0, 1))
+
+
+def _set_title(axes: Any, title: str, note: str) -> None:
+    axes.set_title(title, fontsize=10, pad=18 if note else None)
+    if note:
+        axes.annotate(note, (0.5, 1), (0, 5), "axes fraction", "offset points", ha="center",
+                      fontsize=8, color="0.35")  # fmt: skip
+
+
+def thousands(value: float, _: int | None = None) -> str:
+    """20000 -> ``20k``, 1000000 -> ``1M``."""
+    for size, suffix in ((1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:g}{suffix}"
+    return f"{value:g}"

@@ -1,0 +1,68 @@
+"""The tuned examples: shipped inside the wheel, or in the repository's ``tuned_examples``."""
+
+from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from rllib_cli.errors import UserError, nearest
+
+
+@dataclass(frozen=True)
+class Example:
+    """One tuned example.
+
+    Attributes:
+        id: ``folder/name``, for instance ``geoffpac/two_circle``.
+        text: The YAML with its header comment.
+    """
+
+    id: str
+    text: str
+
+    @property
+    def summary(self) -> str:
+        """The first line of the header comment."""
+        first = self.text.splitlines()[0] if self.text else ""
+        return first.lstrip("# ").rstrip()
+
+
+def _root() -> Traversable:
+    """Inside the package in a wheel, beside it in a checkout."""
+    installed = resources.files("rllib_cli") / "tuned_examples"
+    if installed.is_dir():
+        return installed
+    return Path(__file__).resolve().parent.parent / "tuned_examples"
+
+
+def list_examples() -> list[Example]:
+    """All tuned examples, sorted by id."""
+    root = _root()
+    if not root.is_dir():
+        raise UserError("The tuned examples are missing from this installation; reinstall it.")
+    return sorted(
+        (
+            Example(f"{folder.name}/{file.name.removesuffix('.yaml')}", file.read_text("utf-8"))
+            for folder in root.iterdir()
+            if folder.is_dir()
+            for file in folder.iterdir()
+            if file.name.endswith(".yaml")
+        ),
+        key=lambda example: example.id,
+    )
+
+
+def get_example(example_id: str) -> Example:
+    """Returns one tuned example.
+
+    Raises:
+        UserError: If there is no example of this id.
+    """
+    known = {example.id: example for example in list_examples()}
+    example_id = example_id.removesuffix(".yaml")
+    if example_id not in known:
+        raise UserError(
+            f"There is no tuned example {example_id!r}.{nearest(example_id, known)} "
+            "'rllib example list' shows them all."
+        )
+    return known[example_id]

@@ -1,0 +1,231 @@
+"""Learning curves, heat maps and final tables from the folders that Tune writes.
+
+matplotlib is imported inside the functions that draw.
+"""
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rllib_cli import results, statistics
+from rllib_cli.errors import UserError, nearest
+from rllib_cli.progress import STEPS, STEPS_OFFLINE
+from rllib_cli.results import TrialResult
+
+FORMATS = (".png", ".pdf", ".svg")
+# The last tenth of a run is its final performance: one evaluation alone is noise.
+FINAL_SHARE = 0.1
+_MAX_CURVES = 12
+_LABELS = {
+    "evaluation/env_runners/j_pi": r"$J_\pi$ (target policy)",
+    "evaluation/env_runners/episode_return_mean": "episode return (evaluation)",
+    "env_runners/episode_return_mean": "episode return (training)",
+    "gamma_hat": r"$\hat\gamma$",
+    "lambda_1": r"$\lambda_1$",
+    "lambda_2": r"$\lambda_2$",
+    "run": "algorithm",
+    "lr": "learning rate",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the final table: a group of seeds."""
+
+    label: str
+    keys: tuple
+    last: float
+    last_error: float
+    best: float
+    seeds: int
+    hours: float
+    iqm: tuple[float, float, float] | None
+
+
+@dataclass(frozen=True)
+class Plot:
+    """What was drawn and where."""
+
+    path: Path
+    kind: str
+    metric: str
+    by: list[str]
+    rows: list[Row]
+
+
+def plot(
+    paths: list[str], metric: str | None = None, by: list[str] | None = None, out: str | None = None
+) -> Plot:
+    """Draws the results below ``paths``.
+
+    Two differing numeric settings give a heat map of final performance; anything else gives
+    learning curves.
+
+    Args:
+        paths: Result folders: experiments, trials, or folders above them.
+        metric: Flat result key; None for J_pi, or else the episode return.
+        by: Settings that distinguish the curves; None for all that differ, except the seed.
+        out: Picture to write; None for ``plot.png`` in the first folder.
+
+    Raises:
+        UserError: If there is nothing to draw, or matplotlib is missing.
+    """
+    target = _check_out(out, paths)
+    trials = results.load(paths)
+    metric = results.common_metric(trials, metric)
+    trials = [trial for trial in trials if len(trial.curve(metric)[0])]
+    keys = _check_by(trials, by)
+    groups = results.group(trials, keys)
+    rows = [_row(members, key, keys, metric) for key, members in groups.items()]
+    figure, kind = _draw(groups, rows, keys, metric, trials)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(target, dpi=150)
+    return Plot(target, kind, metric, keys, rows)
+
+
+def _check_out(out: str | None, paths: list[str]) -> Path:
+    target = Path(out) if out is not None else Path(paths[0]).expanduser() / "plot.png"
+    if target.suffix not in FORMATS:
+        raise UserError(f"--out {str(target)!r}: the picture must end in {', '.join(FORMATS)}.")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise UserError(
+            "Plotting needs matplotlib, which is not installed: "
+            "pip install 'rllib_geoffpac[plots]'."
+        )
+    return target
+
+
+def _check_by(trials: list[TrialResult], by: list[str] | None) -> list[str]:
+    if by is None:
+        keys = results.differing_keys(trials)
+        if not keys and len({trial.experiment for trial in trials}) > 1:
+            return ["experiment"]
+        return keys
+    known = {"run", "experiment", *(key for trial in trials for key in trial.params)}
+    for key in by:
+        if key not in known:
+            raise UserError(f"--by: no trial has a setting {key!r}.{nearest(key, known)}")
+    return by
+
+
+def final_value(trial: TrialResult, metric: str) -> float:
+    """The mean of a metric over the last tenth of a run's steps."""
+    steps, values = trial.curve(metric)
+    return float(values[steps >= steps[-1] * (1 - FINAL_SHARE)].mean())
+
+
+def _row(members: list[TrialResult], key: tuple, keys: list[str], metric: str) -> Row:
+    finals = np.array([final_value(trial, metric) for trial in members])
+    mean, error = statistics.mean_and_error(finals[:, None])
+    return Row(
+        label=_group_label(key, keys) or members[0].experiment,
+        keys=key,
+        last=float(mean[0]),
+        last_error=float(error[0]),
+        best=max(float(np.max(trial.curve(metric)[1])) for trial in members),
+        seeds=len(members),
+        hours=sum(trial.hours for trial in members),
+        iqm=statistics.interquartile_mean(finals),
+    )
+
+
+def _group_label(key: tuple, keys: list[str]) -> str:
+    parts = [
+        str(value) if name in ("run", "experiment") else f"{short(name)} = {value}"
+        for name, value in zip(keys, key, strict=True)
+    ]
+    return ", ".join(parts)
+
+
+def short(name: str) -> str:
+    """A setting's name as a paper would print it."""
+    return _LABELS.get(name, name.split(".")[-1])
+
+
+def _draw(
+    groups: dict[tuple, list[TrialResult]],
+    rows: list[Row],
+    keys: list[str],
+    metric: str,
+    trials: list[TrialResult],
+) -> tuple[Any, str]:
+    from rllib_cli import drawing
+
+    title = _title(trials)
+    if drawing.is_grid(keys, rows):
+        return drawing.heat_map(rows, keys, metric_label(metric), title), "heat map"
+    curves = {
+        row.label: [trial.curve(metric) for trial in members]
+        for row, members in zip(rows, groups.values(), strict=True)
+    }
+    left_out = max(0, len(curves) - _MAX_CURVES)
+    if left_out:
+        best = sorted(rows, key=lambda row: -row.last)[:_MAX_CURVES]
+        keep = {row.label for row in best}
+        curves = {label: runs for label, runs in curves.items() if label in keep}
+    note = f"the {_MAX_CURVES} best of {len(rows)} settings" if left_out else ""
+    return (
+        drawing.learning_curves(curves, metric_label(metric), step_label(trials), title, note),
+        "learning curves",
+    )
+
+
+def metric_label(metric: str) -> str:
+    """A metric's name as a paper would print it."""
+    return _LABELS.get(metric, metric.split("/")[-1].replace("_", " "))
+
+
+def step_label(trials: list[TrialResult]) -> str:
+    """What the horizontal axis counts."""
+    report = trials[0].reports[-1]
+    if STEPS in report:
+        return "environment steps"
+    return "trained steps" if STEPS_OFFLINE in report else "training iterations"
+
+
+def _title(trials: list[TrialResult]) -> str:
+    runs = sorted({trial.run for trial in trials if trial.run})
+    envs = sorted({str(trial.params["env"]) for trial in trials if "env" in trial.params})
+    parts = [", ".join(runs) if len(runs) == 1 else "", ", ".join(envs) if len(envs) == 1 else ""]
+    return " on ".join(part for part in parts if part)
+
+
+def plot_command(paths: list[str], metric: str | None, by: str | None, out: str | None) -> None:
+    """``rllib plot``: draws, and prints the final table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    keys = [key.strip() for key in by.split(",") if key.strip()] if by is not None else None
+    drawn = plot(paths, metric, keys, out)
+    with_iqm = any(row.iqm for row in drawn.rows)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("setting", overflow="fold")
+    titles = ["last +- s.e.", "best", "seeds", "hours"]
+    for title in titles[:1] + (["IQM [95 % interval]"] if with_iqm else []) + titles[1:]:
+        table.add_column(title, justify="right")
+    for row in drawn.rows:
+        iqm = f"{row.iqm[0]:.4g} [{row.iqm[1]:.4g}, {row.iqm[2]:.4g}]" if row.iqm else ""
+        error = f" +- {row.last_error:.2g}" if row.seeds > 1 else ""
+        table.add_row(
+            plain(row.label),
+            f"{row.last:.4g}{error}",
+            *([iqm] if with_iqm else []),
+            f"{row.best:.4g}",
+            str(row.seeds),
+            f"{row.hours:.2f}",
+        )
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"{drawn.metric}; last: mean over the last tenth of the steps", markup=False)
+    console.print(table)
+    console.print(f"Written: {drawn.path} ({drawn.kind})", markup=False)
+
+
+def plain(label: str) -> str:
+    """A label without the markup that only matplotlib understands."""
+    for name, pretty in _LABELS.items():
+        if pretty.startswith("$"):
+            label = label.replace(pretty, name)
+    return label

@@ -1,0 +1,58 @@
+"""The names that are checked without RLlib are RLlib's own."""
+
+import dataclasses
+
+from rllib_cli import checks, names, result_keys
+from rllib_cli.search_space import SPELLINGS
+
+
+def test_the_static_list_of_algorithms_is_the_registry():
+    from ray.rllib.algorithms.registry import ALGORITHMS
+
+    import rllib_geoffpac.algorithms
+
+    assert set(names.RLLIB_ALGORITHMS) == {*ALGORITHMS, "TQC"}
+    assert set(names.GEOFFPAC_ALGORITHMS) == set(rllib_geoffpac.algorithms.ALGORITHMS)
+
+
+def test_every_listed_algorithm_can_be_loaded():
+    from rllib_cli.algorithms import algorithm_class
+
+    for name in names.ALGORITHMS:
+        assert algorithm_class(name).__name__.upper() == name.upper()
+
+
+def test_every_new_name_of_an_old_setting_exists():
+    from ray.rllib.algorithms.ppo import PPOConfig
+
+    from rllib_cli.rllib_checks import config_keys
+
+    known = config_keys(PPOConfig())
+    single = [new for new in names.OLD_CONFIG_KEYS.values() if new.isidentifier()]
+    assert [new for new in single if new not in known] == []
+    assert [old for old in names.OLD_CONFIG_KEYS if old in known] == []
+
+
+def test_every_new_name_of_an_old_metric_is_accepted():
+    config = {"evaluation_interval": 1}
+    for new in names.OLD_METRICS.values():
+        result_keys.check_result_key(new, "stop", "GeoffPAC", config)
+
+
+def test_schedulers_and_search_spaces_are_tunes():
+    from ray import tune
+    from ray.tune import schedulers
+
+    assert [name for name in names.SCHEDULERS.values() if not hasattr(schedulers, name)] == []
+    assert [name for name in SPELLINGS if not hasattr(tune, name)] == []
+
+
+def test_checkpoint_settings_are_tunes():
+    from ray.tune import CheckpointConfig
+
+    known = {field.name for field in dataclasses.fields(CheckpointConfig)}
+    assert set(names.CHECKPOINT_KEYS) == {name for name in known if not name.startswith("_")}
+
+
+def test_this_machine_has_a_cpu():
+    assert checks.available_cpus() >= 1

@@ -9,6 +9,7 @@ many trials write the same one and wherever they crash. A checksum at its end fi
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -81,7 +82,7 @@ class RecordedStream:
         path = self.folder / _chunk_name(lane, number)
         try:
             return _load(path)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
             self.num_damaged += 1
@@ -90,7 +91,8 @@ class RecordedStream:
                 path,
                 error,
             )
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                path.unlink()
             return None
 
     def write(self, lane: int, number: int, chunk: Chunk) -> None:
@@ -121,7 +123,8 @@ class RecordedStream:
             temporary.write_bytes(data)
             os.replace(temporary, path)
         except OSError as error:
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                temporary.unlink()
             self._stop_recording(f"it can't be written to ({error})")
 
     def _stop_recording(self, why: str) -> None:

@@ -33,9 +33,7 @@ class PolicyGradientEstimate(NamedTuple):
     num_samples: int
 
 
-def policy_gradient(
-    algo: Any, num_locksteps: int, *, burn_in: int = 100
-) -> PolicyGradientEstimate:
+def policy_gradient(algo: Any, num_locksteps: int, *, burn_in: int = 100) -> PolicyGradientEstimate:
     """Averages Z1 and Z2 over the next locksteps, with all parameters frozen.
 
     The transitions come from the algorithm's real env runners and pass its real connectors and
@@ -44,10 +42,11 @@ def policy_gradient(
     the lanes' position are put back, so the algorithm goes on training as if it had not been
     probed (its env runners simulate their current episodes again).
 
-    The standard errors are those of batch means: a lane's time is cut into as few equal stretches
-    as give at least 30 samples over all lanes, and these are taken as independent. With 30 lanes
+    The standard errors are those of batch means: time is cut into as few equal stretches as give at
+    least 30 samples, one per lane and stretch, and these are taken as independent. With 30 lanes
     and more a whole lane is one sample, which the traces' memory can't bias; with fewer, a stretch
-    should be much longer than that memory, about 1 / (1 - gamma) locksteps.
+    should be much longer than that memory, about 1 / (1 - gamma) locksteps. The closed-form kernel
+    knows only the mean over the lanes: 30 stretches, whatever the number of lanes.
 
     Args:
         algo: A built GeoffPAC, ACE or OffPAC.
@@ -61,12 +60,11 @@ def policy_gradient(
         >>> algo = GeoffPACConfig().environment("TwoCircle-v0").build_algo()  # doctest: +SKIP
         >>> policy_gradient(algo, 10_000).z2  # doctest: +SKIP
     """
-    num_lanes = algo.config.num_lanes
-    num_stretches = -(-_MIN_SAMPLES // num_lanes)
+    num_stretches = -(-_MIN_SAMPLES // algo.on_learner(_rows_per_lockstep))
     if num_locksteps < num_stretches:
         raise ValueError(
-            f"`num_locksteps` is {num_locksteps!r}; with {num_lanes} lanes at least "
-            f"{num_stretches} are needed for a standard error, and far more for a good one."
+            f"`num_locksteps` is {num_locksteps!r}; at least {num_stretches} are needed for a "
+            "standard error, and far more for a good one."
         )
     if burn_in < 0:
         raise ValueError(f"`burn_in` is {burn_in!r}; allowed is a whole number >= 0.")
@@ -88,7 +86,7 @@ def policy_gradient(
 
 
 def _sum_over(algo: Any, stretches: list[int]) -> np.ndarray:
-    """Sums Z1 and Z2 over the first of the stretches that are left: [2, L, P]."""
+    """Sums Z1 and Z2 over the first of the stretches that are left: [2, L or 1, P]."""
     total, end = 0.0, algo.stream.anchor.lockstep + stretches[0]
     while (left := end - algo.stream.anchor.lockstep) > 0:
         fragments = algo.stream.next(
@@ -112,7 +110,12 @@ def _sums(fragments: list[Fragment], learner: Any) -> np.ndarray:
     return np.stack([z1.sum(axis=0, dtype=np.float64), z2.sum(axis=0, dtype=np.float64)])
 
 
+def _rows_per_lockstep(learner: Any) -> int:
+    return learner.config.num_lanes if learner.lockstep.name == "torch" else 1
+
+
 def _get_memory(learner: Any) -> tuple[dict, dict]:
+    learner.lockstep.store_state()
     return learner.traces.get_state(), learner.moments.get_state()
 
 
@@ -120,3 +123,4 @@ def _set_memory(memory: tuple[dict, dict], learner: Any) -> None:
     traces, moments = memory
     learner.traces.set_state(traces)
     learner.moments.set_state(moments)
+    learner.lockstep.load_state()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-KERNELS = ["torch"]
+KERNELS = ["torch", "fast"]
 """The learner's paths; a test with the fixture `kernel` runs on each of them."""
 
 

@@ -71,13 +71,12 @@ class MDPEnv(FiniteMDPEnv):
 def tiny_config(algorithm: str = "GeoffPAC", kernel: str = "torch", **training: Any):
     """5 lanes of `Walk`, networks of 8 units, 30 locksteps per iteration, learning after 10."""
     env_config = training.pop("env_config", {})
-    config = CONFIGS[algorithm]()
-    if hasattr(config, "kernel"):
-        training.setdefault("kernel", kernel)
     return (
-        config.environment(Walk, env_config=env_config)
+        CONFIGS[algorithm]()
+        .environment(Walk, env_config=env_config)
         .training(
             **{
+                "kernel": kernel,
                 "num_lanes": 5,
                 "replay_capacity": 5 * 40,
                 "replay_batch_size": 3,

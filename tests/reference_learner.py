@@ -1,0 +1,304 @@
+"""Geoff-PAC, ACE and Off-PAC once more, plainly: one lane, one sample, one formula at a time.
+
+It shares nothing with the learner but the definition of the replay's random stream. It starts
+from the fragments of the env runners, so what a termination, a time limit or the environment's
+discount means is decided here again. Gradients are autograd's, everything else is written out.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+
+from rllib_geoffpac.lanes import replay_generator
+
+
+class Network:
+    """Parameters of an MLP (weight, bias, weight, bias ...), with its own RMSProp or SGD."""
+
+    def __init__(self, tensors, lr, config, first_state=None):
+        self.tensors = [t.detach().clone().requires_grad_() for t in tensors]
+        self.squares = [torch.zeros_like(t) for t in tensors]
+        self.lr, self.config, self.first_state = lr, config, first_state
+
+    def __call__(self, states, tensors=None):
+        """Outputs [N, k] for N states, vectors or the numbers of discrete states."""
+        tensors = self.tensors if tensors is None else tensors
+        if self.first_state is None:
+            x = torch.tensor(np.array(states), dtype=torch.float64)
+        else:
+            x = torch.zeros(len(states), tensors[0].shape[1], dtype=torch.float64)
+            for row, state in enumerate(states):
+                x[row, int(state) - self.first_state] = 1.0
+        last = len(tensors) // 2 - 1
+        for layer in range(last + 1):
+            weight, bias = tensors[2 * layer], tensors[2 * layer + 1]
+            x = x @ weight.T + bias
+            if layer < last:
+                x = torch.where(x > 0, x, torch.zeros_like(x))
+        return x
+
+    def copies(self):
+        return [t.detach().clone() for t in self.tensors]
+
+    def descend(self, gradients):
+        """Clips the whole gradient by its norm and takes one step down."""
+        norm = math.sqrt(sum(float((g * g).sum()) for g in gradients))
+        clip = self.config.grad_clip
+        # torch's rule: the small number keeps the division safe.
+        scale = 1.0 if clip is None else min(1.0, clip / (norm + 1e-6))
+        for tensor, square, gradient in zip(self.tensors, self.squares, gradients, strict=True):
+            step = scale * gradient
+            if self.config.optimizer_type == "rmsprop":
+                square.copy_(0.99 * square + 0.01 * step * step)
+                step = step / (square.sqrt() + 1e-8)
+            with torch.no_grad():
+                tensor.sub_(self.lr * step)
+
+
+class Transition:
+    """One transition of one lane, with everything that a hyperparameter decides about it."""
+
+    def __init__(self, fragment, t, lane, config):
+        self.state = fragment.observations[t, lane]
+        self.action = fragment.actions[t, lane]
+        self.reward = float(fragment.rewards[t, lane])
+        self.behavior_logp = float(fragment.behavior_logp[t, lane])
+        self.starts_chain = bool(fragment.chain_start[t, lane])
+        self.chain_successor = fragment.observations[t + 1, lane]
+        self.value_successor = self.chain_successor
+        supplied = float(fragment.discounts[t, lane])
+        self.discount = float(np.float32(config.gamma)) if math.isnan(supplied) else supplied
+        self.cut = False
+        if fragment.terminated[t, lane]:
+            self.discount = 0.0
+        elif fragment.truncated[t, lane]:
+            if config.truncation == "terminate":
+                self.discount = 0.0
+            else:
+                self.cut = True
+                index = [tuple(pair) for pair in fragment.final_index.tolist()].index((t, lane))
+                self.value_successor = fragment.final_observations[index]
+
+
+class ReferenceLearner:
+    """The whole algorithm for a config; begins with the parameters of the learner's module."""
+
+    def __init__(self, module, config):
+        self.config, self.distribution = config, module.distribution
+        start = getattr(module.pi[0], "start", None)
+        std = [] if module.std_parameter is None else [module.std_parameter]
+        rates = {
+            "pi": config.actor_lr or config.lr,
+            "v": config.value_lr or config.lr,
+            "c": config.density_ratio_lr or config.lr,
+        }
+        self.has_std = bool(std)
+        self.pi = Network([*module.pi.parameters(), *std], rates["pi"], config, start)
+        self.v = Network(list(module.v.parameters()), rates["v"], config, start)
+        self.c = None
+        if config.gamma_hat > 0:
+            self.c = Network(list(module.c.parameters()), rates["c"], config, start)
+        self.sync_targets()
+        self.num_lanes = config.num_lanes
+        self.size = sum(t.numel() for t in self.pi.tensors)
+        self.previous = [None] * self.num_lanes  # per lane: what is left of transition t - 1
+        self.ring, self.ring_next = [], 0
+        self.rng = replay_generator(config.seed)
+        self.time = 0
+        self.weight = self.first = self.second = 0.0  # running moments of V
+        self.gamma_hat = config.gamma_hat if config.gamma_hat > 0 else config.overlap_gamma_hat
+
+    def sync_targets(self):
+        self.v_target = self.v.copies()
+        self.c_target = None if self.c is None else self.c.copies()
+
+    # pi ------------------------------------------------------------------------------------
+
+    def log_pi(self, transitions):
+        """[N]"""
+        tensors = self.pi.tensors[:-1] if self.has_std else self.pi.tensors
+        outputs = self.pi([t.state for t in transitions], tensors)
+        space = self.distribution.action_space
+        if not self.has_std:
+            actions = [int(t.action) - int(space.start) for t in transitions]
+            exponentials = torch.exp(outputs - outputs.max())
+            chosen = torch.stack([exponentials[row, a] for row, a in enumerate(actions)])
+            return torch.log(chosen / exponentials.sum(dim=1))
+        truncated = self.config.policy_distribution == "truncated_gaussian"
+        actions = np.array([t.action for t in transitions], np.float64)
+        actions = torch.from_numpy(actions.reshape(len(transitions), -1))
+        low, high = space.low.reshape(-1), space.high.reshape(-1)
+        total = 0.0
+        for d in range(actions.shape[1]):
+            half = (float(high[d]) - float(low[d])) / 2
+            unit = (actions[:, d] - (float(high[d]) + float(low[d])) / 2) / half
+            mean = torch.tanh(outputs[:, d])
+            std = torch.log1p(torch.exp(self.pi.tensors[-1][d])) + (1e-3 if truncated else 0.0)
+            density = torch.exp(-(((unit - mean) / std) ** 2) / 2) / (std * math.sqrt(2 * math.pi))
+            if truncated:
+                mass = torch.special.ndtr((1 - mean) / std) - torch.special.ndtr((-1 - mean) / std)
+                density = density / mass
+            total = total + torch.log(density / half)
+        return total
+
+    def rho(self, transitions):
+        with torch.no_grad():
+            log_pi = self.log_pi(transitions).tolist()
+        ratios = [math.exp(p - t.behavior_logp) for p, t in zip(log_pi, transitions, strict=True)]
+        return [min(ratio, self.config.rho_clip) for ratio in ratios]
+
+    def scores(self, transitions):
+        """grad log pi(A|S) of each transition, one backward pass after the other."""
+        scores = []
+        for log_pi in self.log_pi(transitions):
+            gradients = torch.autograd.grad(log_pi, self.pi.tensors, retain_graph=True)
+            scores.append(torch.cat([g.reshape(-1) for g in gradients]))
+        return scores
+
+    # V and C -------------------------------------------------------------------------------
+
+    def values(self, transitions):
+        return self.v([t.state for t in transitions])[:, 0]
+
+    def density_ratios(self, states, tensors=None):
+        return torch.log1p(torch.exp(self.c(states, tensors)[:, 0]))
+
+    def deltas(self, transitions):
+        with torch.no_grad():
+            following = self.v([t.value_successor for t in transitions], self.v_target)[:, 0]
+        values = self.values(transitions)
+        return [t.reward + t.discount * following[i] - values[i] for i, t in enumerate(transitions)]
+
+    def learn_critics(self, batch):
+        loss = 0.0
+        for rho, delta in zip(self.rho(batch), self.deltas(batch), strict=True):
+            loss = loss + rho * delta**2 / 2 / len(batch)
+        v_gradients = torch.autograd.grad(loss, self.v.tensors)
+        if self.c is not None:
+            self.c.descend(self.density_ratio_gradients(batch))
+        self.v.descend(v_gradients)
+
+    def density_ratio_gradients(self, batch):
+        gamma_hat, chain = self.config.gamma_hat, [t for t in batch if not t.cut]
+        if not chain:
+            return [torch.zeros_like(t) for t in self.c.tensors]
+        ratios = self.density_ratios([t.chain_successor for t in chain])
+        with torch.no_grad():
+            before = self.density_ratios([t.state for t in chain], self.c_target)
+        loss = 0.0
+        for i, rho in enumerate(self.rho(chain)):
+            target = gamma_hat * rho * before[i] + (1 - gamma_hat)
+            loss = loss + (target - ratios[i]) ** 2 / 2 / len(chain)
+        if len(chain) >= 2:
+            numbers = ratios.tolist()
+            for i in range(len(chain)):
+                others = [number for j, number in enumerate(numbers) if j != i]
+                pull = sum(others) / len(others) - 1
+                loss = loss + self.config.sn_loss_coeff * pull * ratios[i] / len(chain)
+        return torch.autograd.grad(loss, self.c.tensors)
+
+    # Traces and actor ----------------------------------------------------------------------
+
+    def interest(self, state):
+        if self.config.interest_fn is None:
+            return 1.0
+        state = np.asarray(state)
+        if state.dtype.kind == "f":
+            state = state.astype(np.float64)
+        return float(np.reshape(self.config.interest_fn(state[None]), -1)[0])
+
+    def ascent_directions(self, transitions):
+        """Z1 + Z2 of every lane, advancing F1 and F2."""
+        config = self.config
+        second_trace = config.gamma_hat > 0 or config.overlap_coeff > 0
+        b, std = self.moments()
+        rhos, scores = self.rho(transitions), self.scores(transitions)
+        values, deltas = self.values(transitions).tolist(), self.deltas(transitions)
+        ratios = [1.0] * self.num_lanes
+        if self.c is not None:
+            ratios = self.density_ratios([t.state for t in transitions]).tolist()
+        directions = []
+        self.f1, self.f2 = [], []
+        for lane, transition in enumerate(transitions):
+            if transition.starts_chain:
+                self.previous[lane] = None
+            before = self.previous[lane]
+            rho, score = rhos[lane], scores[lane]
+            interest = self.interest(transition.state)
+            ratio = min(ratios[lane], config.density_ratio_clip)
+            f1 = interest * ratio
+            if before is not None:
+                f1 += before["discount"] * before["rho"] * before["f1"]
+            m1 = (1 - config.lambda_1) * interest * ratio + config.lambda_1 * f1
+            z = rho * m1 * deltas[lane].item() * score
+            f2 = intrinsic = torch.zeros(self.size, dtype=torch.float64)
+            if second_trace:
+                if before is not None:
+                    intrinsic = before["ratio"] * before["rho"] * before["score"]
+                    f2 = self.gamma_hat * before["rho"] * before["f2"] + intrinsic
+                m2 = (1 - config.lambda_2) * intrinsic + config.lambda_2 * f2
+                worth = config.overlap_coeff * std
+                if config.gamma_hat > 0:
+                    worth += values[lane]
+                    worth -= b if config.value_baseline == "ema" else 0.0
+                z = z + self.gamma_hat * interest * worth * m2
+            directions.append(z)
+            self.f1.append(f1)
+            self.f2.append(f2)
+            self.previous[lane] = None
+            if not transition.cut:
+                left = {"f1": f1, "f2": f2, "rho": rho, "ratio": ratio, "score": score}
+                self.previous[lane] = left | {"discount": transition.discount}
+        self.update_moments(values)
+        return directions
+
+    def moments(self):
+        if self.weight == 0:
+            return 0.0, 0.0
+        mean = self.first / self.weight
+        return mean, math.sqrt(max(0.0, self.second / self.weight - mean**2))
+
+    def update_moments(self, values):
+        decay = self.config.baseline_decay
+        self.weight = decay * self.weight + (1 - decay)
+        self.first = decay * self.first + (1 - decay) * sum(values) / len(values)
+        squares = sum(v * v for v in values) / len(values)
+        self.second = decay * self.second + (1 - decay) * squares
+
+    # One lockstep --------------------------------------------------------------------------
+
+    def learn(self, fragment):
+        """All locksteps of one fragment that holds all lanes."""
+        for t in range(fragment.num_locksteps):
+            self.lockstep(
+                [Transition(fragment, t, lane, self.config) for lane in range(self.num_lanes)]
+            )
+
+    def lockstep(self, transitions):
+        config = self.config
+        learn = self.time >= config.learning_starts
+        if learn and config.replay_batch_size and self.ring:
+            rows = self.rng.integers(len(self.ring), size=config.replay_batch_size)
+            self.learn_critics([transition for row in rows for transition in self.ring[row]])
+        if learn:
+            self.learn_critics(transitions)
+        directions = self.ascent_directions(transitions)
+        if learn:
+            mean = sum(directions) / len(directions)
+            gradients, offset = [], 0
+            for tensor in self.pi.tensors:
+                gradients.append(-mean[offset : offset + tensor.numel()].reshape(tensor.shape))
+                offset += tensor.numel()
+            self.pi.descend(gradients)
+        capacity = config.replay_capacity // self.num_lanes
+        if len(self.ring) < capacity:
+            self.ring.append(transitions)
+        else:
+            self.ring[self.ring_next % capacity] = transitions
+        self.ring_next += 1
+        self.time += 1
+        if learn and self.time % config.target_update_freq == 0:
+            self.sync_targets()

@@ -1,0 +1,201 @@
+"""The learner's whole update against the plain implementation in `reference_learner`."""
+
+import functools
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from harness import built, learner_of, stream_of, tiny_config
+from reference_learner import ReferenceLearner
+
+from rllib_geoffpac.algorithms.lane_algorithm import LaneTrainingData
+
+FRAGMENTS, LENGTH = 10, 15
+
+DISCRETE = gym.spaces.Discrete(3, start=-1)
+BOX = gym.spaces.Box(
+    np.array([-1.0, 0.5], np.float32), np.array([2.0, 4.0], np.float32), dtype=np.float32
+)
+
+
+def interest(observations):
+    return 0.5 + np.abs(np.reshape(observations, (len(observations), -1))).mean(axis=1)
+
+
+def config(kernel: str, algorithm: str = "GeoffPAC", **training):
+    """Rates and frequencies at which every part of the update shows within 150 locksteps."""
+    keys = {
+        "dtype": "float64",
+        "gamma": 0.9,
+        "gamma_hat": 0.6,
+        "sn_loss_coeff": 0.3,
+        "density_ratio_clip": 1.1,
+        "replay_capacity": 5 * 30,
+        "actor_lr": 3e-3,
+        "value_lr": 5e-3,
+        "density_ratio_lr": 4e-3,
+        "target_update_freq": 13,
+    }
+    if algorithm != "GeoffPAC":
+        del keys["gamma_hat"]
+    return tiny_config(algorithm, kernel=kernel, **{**keys, **training})
+
+
+CONFIGS = {
+    "paper": {},
+    "one learning rate": {"actor_lr": None, "value_lr": None, "density_ratio_lr": None},
+    "box of other bounds": {"env_config": {"action_space": BOX}},
+    "bootstrap": {"truncation": "bootstrap", "env_config": {"end": 0.05, "limit": 5}},
+    "bootstrap with all lanes cut at once": {
+        "truncation": "bootstrap",
+        "env_config": {"end": 0.0, "limit": 6},
+    },
+    "discounts of the environment": {
+        "env_config": {"discounts": True},
+        "truncation": "bootstrap",
+    },
+    "truncated gaussian": {
+        "policy_distribution": "truncated_gaussian",
+        "env_config": {"action_space": BOX},
+    },
+    "categorical": {"env_config": {"action_space": DISCRETE}},
+    "discrete observations": {
+        "env_config": {
+            "action_space": DISCRETE,
+            "observation_space": gym.spaces.Discrete(4, start=2),
+        }
+    },
+    "interest": {"interest_fn": interest},
+    "value baseline": {"value_baseline": "ema", "baseline_decay": 0.8},
+    "overlap force": {"overlap_coeff": 2.0, "value_baseline": "ema", "interest_fn": interest},
+    "low clips": {"rho_clip": 0.5, "density_ratio_clip": 0.6, "grad_clip": 0.01},
+    "no clipping": {
+        "rho_clip": float("inf"),
+        "density_ratio_clip": float("inf"),
+        "grad_clip": None,
+    },
+    "lambdas 1": {"lambda_1": 1.0, "lambda_2": 1.0},
+    "lambdas 0": {"lambda_1": 0.0, "lambda_2": 0.0},
+    "sgd without replay or warm-up": {
+        "optimizer_type": "sgd",
+        "replay_batch_size": 0,
+        "learning_starts": 0,
+        "grad_clip": None,
+    },
+    "replay from the start": {"learning_starts": 0, "target_update_freq": 1},
+    "one lane": {"num_lanes": 1, "replay_capacity": 30, "replay_batch_size": 1},
+    "ACE": {"algorithm": "ACE", "lambda_1": 0.7},
+    "ACE with the overlap force": {"algorithm": "ACE", "lambda_1": 0.7, "overlap_coeff": 1.5},
+    "Off-PAC with interest": {"algorithm": "OffPAC", "interest_fn": interest},
+}
+
+
+def module_parameters(module) -> dict[str, np.ndarray]:
+    return {n: p.detach().numpy().copy() for n, p in module.state_dict().items()}
+
+
+def reference_parameters(reference, module) -> dict[str, np.ndarray]:
+    """The reference's parameters by the names that the module gives them."""
+    tensors = {"pi": reference.pi.tensors, "v": reference.v.tensors}
+    tensors["v_target"] = reference.v_target
+    if reference.c is not None:
+        tensors |= {"c": reference.c.tensors, "c_target": reference.c_target}
+    named = {}
+    if reference.has_std:
+        *tensors["pi"], named["std_parameter"] = tensors["pi"]
+    for network, own in tensors.items():
+        names = [name for name, _ in getattr(module, network).named_parameters()]
+        named |= {f"{network}.{name}": t for name, t in zip(names, own, strict=True)}
+    return {name: tensor.detach().numpy() for name, tensor in named.items()}
+
+
+@functools.cache
+def reference_history(name: str) -> list[tuple[dict, np.ndarray, np.ndarray]]:
+    """Parameters, F1 and F2 after every fragment; the same for all kernels."""
+    with built(config("torch", **CONFIGS[name])) as algo:
+        module = learner_of(algo).rl_module
+        reference = ReferenceLearner(module, algo.config)
+        history = []
+        for _ in range(FRAGMENTS):
+            (fragment,) = stream_of(algo, LENGTH)
+            reference.learn(fragment)
+            named = reference_parameters(reference, module)
+            f2 = torch.stack(reference.f2).numpy()
+            history.append(({n: t.copy() for n, t in named.items()}, np.array(reference.f1), f2))
+    return history
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_whole_update_equals_the_plain_implementation(ray, kernel, name):
+    expected = reference_history(name)
+    with built(config(kernel, **CONFIGS[name])) as algo:
+        learner = learner_of(algo)
+        assert learner.lockstep.name == kernel
+        start = module_parameters(learner.rl_module)
+        for parameters, f1, f2 in expected:
+            data = LaneTrainingData(episodes=stream_of(algo, LENGTH))
+            algo.learner_group.update(training_data=data)
+            learned = module_parameters(learner.rl_module)
+            assert learned.keys() == parameters.keys()
+            for key in parameters:
+                np.testing.assert_allclose(
+                    learned[key], parameters[key], rtol=1e-9, atol=1e-9, err_msg=key
+                )
+            latest = learner.lockstep.latest
+            np.testing.assert_allclose(np.asarray(latest["f1"]), f1, rtol=1e-9, atol=1e-9)
+            if algo.config.uses_second_trace:
+                norms = np.linalg.norm(np.asarray(learner.lockstep.vectors["f2"]), axis=1)
+                np.testing.assert_allclose(norms, np.linalg.norm(f2, axis=1), rtol=1e-9, atol=1e-9)
+    # Every network has moved far beyond the tolerance, or equality would mean nothing.
+    moved = {key: np.abs(learned[key] - start[key]).max() for key in start}
+    for network in {key.split(".")[0] for key in start}:
+        assert max(m for key, m in moved.items() if key.split(".")[0] == network) > 1e-4, network
+
+
+def test_nothing_but_the_traces_changes_during_the_warm_up(ray, kernel):
+    with built(config(kernel, learning_starts=LENGTH, value_baseline="ema")) as algo:
+        learner = learner_of(algo)
+        start = learner.weights_digest()
+        for digest_stays in (True, False):
+            data = LaneTrainingData(episodes=stream_of(algo, LENGTH))
+            algo.learner_group.update(training_data=data)
+            assert (learner.weights_digest() == start) == digest_stays
+            assert np.asarray(learner.lockstep.latest["f1"]).max() > 1  # they accumulate
+        assert learner.moments.weight > 0
+
+
+def test_targets_are_copied_on_the_lockstep_that_the_frequency_says(ray, kernel):
+    def same(learner) -> bool:
+        pairs = learner.rl_module.get_target_network_pairs()
+        parameters = [
+            zip(network.parameters(), target.parameters(), strict=True) for network, target in pairs
+        ]
+        return all(torch.equal(a, b) for both in parameters for a, b in both)
+
+    with built(config(kernel, learning_starts=3, target_update_freq=5)) as algo:
+        learner, synced = learner_of(algo), []
+        for _ in range(16):
+            data = LaneTrainingData(episodes=stream_of(algo, 1))
+            algo.learner_group.update(training_data=data)
+            synced.append(same(learner))
+    # Three locksteps of warm-up change nothing; then every fifth lockstep copies.
+    assert [t + 1 for t, s in enumerate(synced) if s] == [1, 2, 3, 5, 10, 15]
+
+
+def test_ace_has_no_density_ratio_and_starts_like_geoff_pac(ray, kernel):
+    with built(tiny_config("GeoffPAC", kernel)) as geoff, built(tiny_config("ACE", kernel)) as ace:
+        ours, theirs = (module_parameters(learner_of(a).rl_module) for a in (geoff, ace))
+    assert not any(name.startswith("c") for name in theirs)
+    assert theirs.keys() < ours.keys()
+    for name, table in theirs.items():
+        np.testing.assert_array_equal(table, ours[name])
+
+
+def test_off_pac_is_ace_with_lambda_1_zero(ray, kernel):
+    digests = []
+    for algorithm in ("OffPAC", "ACE"):
+        with built(config(kernel, algorithm)) as algo:
+            algo.learner_group.update(training_data=LaneTrainingData(episodes=stream_of(algo, 30)))
+            digests.append(algo.weights_digest())
+    assert digests[0] == digests[1]

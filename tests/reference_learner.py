@@ -169,13 +169,14 @@ class ReferenceLearner:
     def deltas(self, transitions):
         with torch.no_grad():
             following = self.v([t.value_successor for t in transitions], self.v_target)[:, 0]
-        values = self.values(transitions)
-        return [t.reward + t.discount * following[i] - values[i] for i, t in enumerate(transitions)]
+        targets = [
+            t.reward + t.discount * v for t, v in zip(transitions, following.tolist(), strict=True)
+        ]
+        return torch.tensor(targets, dtype=torch.float64) - self.values(transitions)
 
     def learn_critics(self, batch):
-        loss = 0.0
-        for rho, delta in zip(self.rho(batch), self.deltas(batch), strict=True):
-            loss = loss + rho * delta**2 / 2 / len(batch)
+        weights = torch.tensor(self.rho(batch), dtype=torch.float64)
+        loss = (weights * self.deltas(batch) ** 2).sum() / 2 / len(batch)
         v_gradients = torch.autograd.grad(loss, self.v.tensors)
         if self.c is not None:
             self.c.descend(self.density_ratio_gradients(batch))
@@ -188,16 +189,16 @@ class ReferenceLearner:
         ratios = self.density_ratios([t.chain_successor for t in chain])
         with torch.no_grad():
             before = self.density_ratios([t.state for t in chain], self.c_target)
-        loss = 0.0
-        for i, rho in enumerate(self.rho(chain)):
-            target = gamma_hat * rho * before[i] + (1 - gamma_hat)
-            loss = loss + (target - ratios[i]) ** 2 / 2 / len(chain)
+        pairs = zip(self.rho(chain), before.tolist(), strict=True)
+        targets = [gamma_hat * rho * ratio + (1 - gamma_hat) for rho, ratio in pairs]
+        loss = ((torch.tensor(targets, dtype=torch.float64) - ratios) ** 2).sum() / 2 / len(chain)
         if len(chain) >= 2:
-            numbers = ratios.tolist()
+            numbers, pulls = ratios.tolist(), []
             for i in range(len(chain)):
                 others = [number for j, number in enumerate(numbers) if j != i]
-                pull = sum(others) / len(others) - 1
-                loss = loss + self.config.sn_loss_coeff * pull * ratios[i] / len(chain)
+                pulls.append(sum(others) / len(others) - 1)
+            normalization = (torch.tensor(pulls, dtype=torch.float64) * ratios).sum() / len(chain)
+            loss = loss + self.config.sn_loss_coeff * normalization
         return torch.autograd.grad(loss, self.c.tensors)
 
     # Traces and actor ----------------------------------------------------------------------
@@ -216,7 +217,7 @@ class ReferenceLearner:
         second_trace = config.gamma_hat > 0 or config.overlap_coeff > 0
         b, std = self.moments()
         rhos, scores = self.rho(transitions), self.scores(transitions)
-        values, deltas = self.values(transitions).tolist(), self.deltas(transitions)
+        values, deltas = self.values(transitions).tolist(), self.deltas(transitions).tolist()
         ratios = [1.0] * self.num_lanes
         if self.c is not None:
             ratios = self.density_ratios([t.state for t in transitions]).tolist()
@@ -233,7 +234,7 @@ class ReferenceLearner:
             if before is not None:
                 f1 += before["discount"] * before["rho"] * before["f1"]
             m1 = (1 - config.lambda_1) * interest * ratio + config.lambda_1 * f1
-            z = rho * m1 * deltas[lane].item() * score
+            z = rho * m1 * deltas[lane] * score
             f2 = intrinsic = torch.zeros(self.size, dtype=torch.float64)
             if second_trace:
                 if before is not None:

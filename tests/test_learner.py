@@ -11,7 +11,7 @@ from reference_learner import ReferenceLearner
 
 from rllib_geoffpac.algorithms.lane_algorithm import LaneTrainingData
 
-FRAGMENTS, LENGTH = 10, 15
+LENGTH = 15  # locksteps of a fragment
 
 DISCRETE = gym.spaces.Discrete(3, start=-1)
 BOX = gym.spaces.Box(
@@ -117,7 +117,7 @@ def reference_history(name: str) -> list[tuple[dict, np.ndarray, np.ndarray]]:
         module = learner_of(algo).rl_module
         reference = ReferenceLearner(module, algo.config)
         history = []
-        for _ in range(FRAGMENTS):
+        for _ in range(10 if name == "paper" else 6):
             (fragment,) = stream_of(algo, LENGTH)
             reference.learn(fragment)
             named = reference_parameters(reference, module)

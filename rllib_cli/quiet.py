@@ -59,16 +59,17 @@ class Screen:
         return self
 
     def log_to(self, path: Path) -> None:
-        """From now on the log is this file; what was logged so far is copied into it."""
-        self.log_path = path
+        """From now on the log is this file; what was logged before the first one is copied."""
+        is_first, self.log_path = self.log_path is None, path
         if self._log is None:
             return
         self._flush()
         path.parent.mkdir(parents=True, exist_ok=True)
         log = open(path, "ab")  # noqa: SIM115 - it outlives this call, see __exit__
-        self._log.seek(0)
-        log.write(self._log.read())
-        log.flush()
+        if is_first:
+            self._log.seek(0)
+            log.write(self._log.read())
+            log.flush()
         self._point_to(log)
         self._log.close()
         self._log = log

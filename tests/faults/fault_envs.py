@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import time
 from pathlib import Path
@@ -17,6 +18,7 @@ class DriftEnv(gym.Env):
         config: `step_seconds`: how long a step takes. `fault`: what goes wrong in the episode
             whose reset seed is `fault_seed` (every episode without it), in step `fault_step`.
             `marker`: a file; the fault happens only as long as it doesn't exist, and creates it.
+            `pids`: a folder; every process that makes such an environment leaves its pid there.
     """
 
     observation_space = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)
@@ -24,6 +26,8 @@ class DriftEnv(gym.Env):
 
     def __init__(self, config: dict | None = None):
         self.config = dict(config or {})
+        if "pids" in self.config:
+            Path(self.config["pids"], str(os.getpid())).touch()
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -46,7 +50,7 @@ class DriftEnv(gym.Env):
         if self._is_due("raise"):
             raise OSError("the simulator lost its connection")
         if self._is_due("hang"):
-            time.sleep(600)
+            ctypes.PyDLL(None).sleep(600)  # in C code that keeps the interpreter lock
         if self._is_due("crash"):
             os._exit(1)
         if self._is_due("nan_observation"):

@@ -10,11 +10,15 @@ from rllib_geoffpac import envs as _envs  # noqa: F401  (registers TwoCircle-v0)
 from rllib_geoffpac.algorithms import (
     ACE,
     ALGORITHMS,
+    DDPG,
+    TD3,
     ACEConfig,
+    DDPGConfig,
     GeoffPAC,
     GeoffPACConfig,
     OffPAC,
     OffPACConfig,
+    TD3Config,
 )
 
 __version__ = "1.0.0"
@@ -22,4 +26,15 @@ __version__ = "1.0.0"
 for _name, _algorithm in ALGORITHMS.items():
     _register_trainable(_name, _algorithm)
 
-__all__ = ["ACE", "ACEConfig", "GeoffPAC", "GeoffPACConfig", "OffPAC", "OffPACConfig"]
+__all__ = [
+    "ACE",
+    "DDPG",
+    "TD3",
+    "ACEConfig",
+    "DDPGConfig",
+    "GeoffPAC",
+    "GeoffPACConfig",
+    "OffPAC",
+    "OffPACConfig",
+    "TD3Config",
+]

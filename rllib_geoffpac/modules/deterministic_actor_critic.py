@@ -1,0 +1,178 @@
+"""The networks of DDPG and TD3: a deterministic policy, one or two critics, their target copies."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+import torch.nn.functional as F
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.rl_module.apis import InferenceOnlyAPI, TargetNetworkAPI
+from ray.rllib.core.rl_module.rl_module import RLModule
+from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
+from ray.rllib.utils.annotations import override
+from torch import nn
+
+from rllib_geoffpac.modules.mlp import OneHot
+
+
+class DeterministicPolicy:
+    """What the policy's outputs stand for: the action itself, scaled from [-1, 1]^d to the box.
+
+    It has the methods that the evaluation asks of a `PolicyDistribution`; sampling from a
+    deterministic policy takes its one action.
+
+    Args:
+        action_space: A bounded Box of floats, of any shape and bounds.
+    """
+
+    def __init__(self, action_space: gym.Space):
+        box = isinstance(action_space, gym.spaces.Box)
+        if not box or not np.issubdtype(action_space.dtype, np.floating):
+            raise ValueError(
+                f"The action space {action_space} is not supported: DDPG and TD3 need continuous "
+                "actions, a bounded Box of floats. Use GeoffPAC, ACE or OffPAC (or RLlib's DQN) "
+                "for Discrete actions."
+            )
+        if not (action_space.is_bounded() and np.all(action_space.low < action_space.high)):
+            raise ValueError(
+                f"The action space {action_space} is not supported: DDPG and TD3 need finite "
+                "bounds, low < high. Use gymnasium.wrappers.RescaleAction or ClipAction."
+            )
+        self.action_space = action_space
+        self.num_outputs = int(np.prod(action_space.shape))
+        low = action_space.low.astype(np.float64).reshape(-1)
+        high = action_space.high.astype(np.float64).reshape(-1)
+        self.center, self.half_width = (high + low) / 2, (high - low) / 2
+
+    def mode(self, outputs: np.ndarray, std_parameter: None = None) -> np.ndarray:
+        """Unit-box actions [N, d] to [N, *shape] in the environment's units."""
+        actions = self.center + self.half_width * np.asarray(outputs, np.float64)
+        return self.to_env(actions.reshape(-1, *self.action_space.shape))
+
+    def sample(self, outputs: np.ndarray, std_parameter: None, rng: Any) -> np.ndarray:
+        """The mode: there is nothing to draw."""
+        return self.mode(outputs)
+
+    def to_env(self, actions: np.ndarray) -> np.ndarray:
+        """`actions[N, *shape]` as `env.step` takes them; rounding may have left the box."""
+        space = self.action_space
+        return np.clip(actions, space.low, space.high).astype(space.dtype)
+
+    def to_unit(self, actions: np.ndarray) -> np.ndarray:
+        """`actions[..., *shape]` in the environment's units to [..., d] in the unit box."""
+        leading = actions.shape[: actions.ndim - len(self.action_space.shape)]
+        flat = actions.reshape(*leading, self.num_outputs)
+        return ((flat - self.center) / self.half_width).astype(np.float32)
+
+
+class Critic(nn.Module):
+    """Q(S, A) with ReLU layers; the action enters at layer `action_layer` (0: beside the state).
+
+    Args:
+        num_inputs: Size of the observation.
+        num_actions: d.
+        hiddens: Units of the hidden layers.
+        action_layer: The layer whose input the action joins.
+    """
+
+    def __init__(self, num_inputs: int, num_actions: int, hiddens: list[int], action_layer: int):
+        super().__init__()
+        self.action_layer = min(action_layer, len(hiddens))
+        sizes = [num_inputs, *hiddens, 1]
+        self.layers = nn.ModuleList(
+            nn.Linear(fan_in + num_actions * (k == self.action_layer), fan_out)
+            for k, (fan_in, fan_out) in enumerate(itertools.pairwise(sizes))
+        )
+
+    def forward(self, observations: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        """[N, num_inputs], [N, d] -> [N]."""
+        features, last = observations, len(self.layers) - 1
+        for k, layer in enumerate(self.layers):
+            if k == self.action_layer:
+                features = torch.cat([features, actions], dim=-1)
+            features = layer(features)
+            if k < last:
+                features = F.relu(features)
+        return features.squeeze(-1)
+
+
+class DeterministicActorCriticRLModule(TorchRLModule, InferenceOnlyAPI, TargetNetworkAPI):
+    """pi (tanh, in the unit box), the critics Q_k and, on the learner, target copies of both.
+
+    The critics see actions in the unit box, so that bounds of any size are the same to them.
+
+    Model config keys: `fcnet_hiddens` ([400, 300]), `num_critics`, `action_layer` (where the
+    action enters the critics), `last_layer_bound` (the last layers' initial weights are uniform in
+    +- this; None: as all layers, +- 1/sqrt(fan_in)), `dtype`.
+    """
+
+    std_parameter = None
+
+    @override(RLModule)
+    def setup(self) -> None:
+        space, model = self.observation_space, self.model_config
+        self.distribution = DeterministicPolicy(self.action_space)
+        dtype = getattr(torch, model["dtype"])
+        discrete = isinstance(space, gym.spaces.Discrete)
+        self.features = OneHot(space, dtype) if discrete else nn.Identity()
+        inputs = int(space.n) if discrete else gym.spaces.flatdim(space)
+        outputs, hiddens = self.distribution.num_outputs, list(model["fcnet_hiddens"])
+        # torch's own initialisation of a Linear is Lillicrap's: uniform in +- 1/sqrt(fan_in).
+        layers: list[nn.Module] = []
+        for fan_in, fan_out in itertools.pairwise([inputs, *hiddens]):
+            layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
+        last = nn.Linear([inputs, *hiddens][-1], outputs)
+        self.pi = nn.Sequential(*layers, last, nn.Tanh())
+        self.q = nn.ModuleList(
+            Critic(inputs, outputs, hiddens, model["action_layer"])
+            for _ in range(model["num_critics"])
+        )
+        if model["last_layer_bound"] is not None:
+            bound = model["last_layer_bound"]
+            for layer in [last, *(critic.layers[-1] for critic in self.q)]:
+                nn.init.uniform_(layer.weight, -bound, bound)
+                nn.init.uniform_(layer.bias, -bound, bound)
+        self.to(dtype)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of all parameters."""
+        return next(self.pi.parameters()).dtype
+
+    def policy(self, observations: torch.Tensor, target: bool = False) -> torch.Tensor:
+        """pi(S), or pi'(S), in the unit box: [N, ...] -> [N, d]."""
+        return (self.pi_target if target else self.pi)(self.features(observations))
+
+    def q_values(
+        self, observations: torch.Tensor, actions: torch.Tensor, target: bool = False
+    ) -> list[torch.Tensor]:
+        """Q_k(S, A), or Q'_k(S, A), of all critics: [N, ...], [N, d] -> K times [N]."""
+        features = self.features(observations)
+        return [critic(features, actions) for critic in (self.q_target if target else self.q)]
+
+    @override(TargetNetworkAPI)
+    def make_target_networks(self) -> None:
+        self.pi_target = copy.deepcopy(self.pi).requires_grad_(False)
+        self.q_target = copy.deepcopy(self.q).requires_grad_(False)
+
+    @override(TargetNetworkAPI)
+    def get_target_network_pairs(self) -> list[tuple[nn.Module, nn.Module]]:
+        return [(self.pi, self.pi_target), (self.q, self.q_target)]
+
+    @override(TargetNetworkAPI)
+    def forward_target(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {Columns.ACTION_DIST_INPUTS: self.policy(batch[Columns.OBS], target=True)}
+
+    @override(InferenceOnlyAPI)
+    def get_non_inference_attributes(self) -> list[str]:
+        return ["q", "q_target", "pi_target"]
+
+    @override(RLModule)
+    def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        """The action in the unit box; `self.distribution` scales it to the environment's."""
+        return {Columns.ACTION_DIST_INPUTS: self.policy(batch[Columns.OBS])}

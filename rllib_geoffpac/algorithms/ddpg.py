@@ -142,7 +142,7 @@ class DDPGConfig(LaneAlgorithmConfig):
             ("tau", is_number(self.tau, 0, 1, above=True), "a number above 0, at most 1"),
             ("truncation", *is_choice(self.truncation, "terminate", "bootstrap")),
             ("critic_weight_decay", is_number(self.critic_weight_decay, 0), "a number >= 0"),
-            ("replay_capacity", *is_count(self.replay_capacity, self.num_lanes)),
+            ("replay_capacity", *is_count(self.replay_capacity, self._possible_lanes)),
             ("replay_batch_size", *is_count(self.replay_batch_size, 1)),
             ("learning_starts", *is_count(self.learning_starts, 0)),
             ("exploration_noise", is_number(self.exploration_noise, 0), "a number >= 0"),

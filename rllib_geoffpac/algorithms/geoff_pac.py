@@ -203,7 +203,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             ("dtype", *is_choice(self.dtype, "float32", "float64")),
             ("kernel", *is_choice(self.kernel, "auto", "torch", "fast")),
             ("optimizer_type", *is_choice(self.optimizer_type, "rmsprop", "sgd")),
-            ("replay_capacity", *is_count(self.replay_capacity, self.num_lanes)),
+            ("replay_capacity", *is_count(self.replay_capacity, self._possible_lanes)),
             ("replay_batch_size", *is_count(self.replay_batch_size, 0)),
             ("learning_starts", *is_count(self.learning_starts, 0)),
         ]

@@ -27,6 +27,7 @@ from ray.rllib.utils.metrics import (
     NUM_EPISODES_LIFETIME,
 )
 from ray.rllib.utils.typing import ResultDict, StateDict
+from ray.util.debug import log_once
 
 from rllib_geoffpac.algorithms.validation import (
     is_count,
@@ -173,7 +174,8 @@ class LaneAlgorithmConfig(AlgorithmConfig):
     def _checks(self) -> list[tuple[str, Any, bool, str]]:
         """(key, value, whether it is possible, what is allowed) of the keys to validate."""
         fragment = self.rollout_fragment_length
-        runners, per_runner = self.num_env_runners, self.num_envs_per_env_runner
+        lanes, per_runner = self._possible_lanes, self.num_envs_per_env_runner
+        runners = self.num_env_runners if is_count(self.num_env_runners, 0)[0] else 0
         checks = [
             ("gamma", is_number(self.gamma, 0, 1), "a number from 0 to 1"),
             (
@@ -246,12 +248,12 @@ class LaneAlgorithmConfig(AlgorithmConfig):
             checks += [
                 (
                     "num_env_runners",
-                    is_count(runners, 0)[0] and runners <= self.num_lanes,
+                    is_count(self.num_env_runners, 0)[0] and runners <= lanes,
                     f"at most `num_lanes`={self.num_lanes}, so that each has a lane",
                 ),
                 (
                     "num_envs_per_env_runner",
-                    per_runner in (1, None) or per_runner * max(1, runners) == self.num_lanes,
+                    per_runner in (1, None) or per_runner * max(1, runners) == lanes,
                     f"left out: `num_lanes`={self.num_lanes} says how many environments there "
                     f"are, which {share} contradict",
                 ),
@@ -270,6 +272,8 @@ class LaneAlgorithmConfig(AlgorithmConfig):
                 "Multi-agent setups are not supported: remove `policies` and "
                 "`policy_mapping_fn`, and use a single-agent environment."
             )
+        # RLlib's advice to switch the new API stack off would lead nowhere: say it is said.
+        log_once(f"{self.algo_class.__name__}_on_new_api_stack")
         super().validate()
 
     def _validate_recording(self) -> None:
@@ -282,6 +286,11 @@ class LaneAlgorithmConfig(AlgorithmConfig):
         obstacle = why_not_recordable(self)
         if obstacle:
             self._value_error(f"`experience_cache` is {self.experience_cache!r}, but {obstacle}.")
+
+    @property
+    def _possible_lanes(self) -> int:
+        """`num_lanes`, by which other keys are judged; 1 where it is impossible itself."""
+        return self.num_lanes if is_count(self.num_lanes, 1)[0] else 1
 
     def fragment_length(self, lockstep: int) -> int:
         """How many locksteps a fragment that begins at `lockstep` may have."""

@@ -33,7 +33,7 @@ setup(
     extras_require={
         "plots": ["matplotlib>=3.9", "pandas>=2.2,<3", "rliable>=1.2"],
         "video": ["imageio[ffmpeg]>=2.34"],
-        "offline": ["minari>=0.5.3; python_version >= '3.11'"],
+        "offline": ["minari[hdf5]>=0.5.3; python_version >= '3.11'"],
         "test": [
             "pytest>=8",
             "pytest-timeout>=2.3",

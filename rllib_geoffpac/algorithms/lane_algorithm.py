@@ -35,8 +35,10 @@ from rllib_geoffpac.algorithms.validation import (
     is_number,
     unknown_key_message,
 )
+from rllib_geoffpac.behavior import make_behavior
 from rllib_geoffpac.checkpoints import VerifiedCheckpoints
 from rllib_geoffpac.env_runners import BehaviorEnvRunner, TargetPolicyEnvRunner
+from rllib_geoffpac.env_runners.make_env import make_env
 from rllib_geoffpac.evaluation import evaluate_target_policy
 from rllib_geoffpac.lane_stream import LaneStream
 from rllib_geoffpac.lanes import Fragment
@@ -321,7 +323,12 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
         self.data_sources: set[str] = set()
         self.weights_taken = threading.Event()
         self.evaluation_runners: RemoteRunners | None = None  # made by the first evaluation
-        super().setup(config)
+        try:
+            super().setup(config)
+        except IndexError:
+            # RLlib's way to say that no env runner could be built: making what they make tells why.
+            make_behavior(self.config.behavior, make_env(self.config))
+            raise
         self.stream = LaneStream(self.env_runner_group, self.config)
 
     @override(Algorithm)

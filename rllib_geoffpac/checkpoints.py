@@ -72,7 +72,7 @@ class VerifiedCheckpoints(Checkpointable):
             file.write(json.dumps(manifest, indent=1).encode())
 
     def check_parts(self) -> None:
-        """Raises if a process that writes a part of the checkpoint itself is lost."""
+        """Raises if a process that saves and restores its part itself is lost or failed."""
 
     @override(Checkpointable)
     def restore_from_path(
@@ -107,6 +107,31 @@ class VerifiedCheckpoints(Checkpointable):
                 f"use {names[0]}.from_checkpoint()."
             )
         return super().from_checkpoint(path, filesystem=filesystem, **kwargs)
+
+
+class CheckpointedPart(Checkpointable):
+    """Mixin for a Learner, which RLlib saves and restores remotely without looking at errors."""
+
+    checkpoint_error: Exception | None = None
+
+    @override(Checkpointable)
+    def save_to_path(self, *args: Any, **kwargs: Any) -> str:
+        with self._remembering_errors():
+            return super().save_to_path(*args, **kwargs)
+
+    @override(Checkpointable)
+    def restore_from_path(self, *args: Any, **kwargs: Any) -> None:
+        with self._remembering_errors():
+            super().restore_from_path(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def _remembering_errors(self):
+        self.checkpoint_error = None
+        try:
+            yield
+        except Exception as error:
+            self.checkpoint_error = error
+            raise
 
 
 def verify(path: str | Path, filesystem: pyarrow.fs.FileSystem | None = None) -> list[str]:

@@ -96,5 +96,6 @@ class ReplayRing:
             )
         self._rows, self._next, self.size = None, state["next"], 0
         if state["rows"] is not None:
-            self._use(state["rows"])
+            rows = state["rows"]  # Read-only if it came to a remote learner through Ray.
+            self._use(rows if rows.flags.writeable else rows.copy())
             self.size = len(self._rows)

@@ -78,5 +78,6 @@ def _like(example: Any, values: np.ndarray | None) -> Any:
     if values is None:
         return None
     if torch.is_tensor(example):
-        return torch.as_tensor(values, dtype=example.dtype, device=example.device)
+        # A copy: what came to a remote learner through Ray is read-only.
+        return torch.tensor(values, dtype=example.dtype, device=example.device)
     return np.array(values, example.dtype)

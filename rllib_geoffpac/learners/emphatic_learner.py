@@ -21,6 +21,7 @@ from ray.rllib.utils.annotations import override
 from ray.rllib.utils.typing import StateDict
 
 from rllib_geoffpac.baseline import RunningMoments
+from rllib_geoffpac.checkpoints import CheckpointedPart
 from rllib_geoffpac.connectors import EmphaticTraces, LaneAligner
 from rllib_geoffpac.connectors.lane_aligner import CHAIN_START
 from rllib_geoffpac.lanes import Fragment, replay_generator
@@ -38,7 +39,7 @@ COMPONENT_PROGRESS = "progress"
 COMPONENT_REPLAY = "replay"
 
 
-class EmphaticLearner(TorchLearner):
+class EmphaticLearner(CheckpointedPart, TorchLearner):
     """Consumes all lanes in lockstep, in lane order; one learner only."""
 
     @override(TorchLearner)
@@ -117,7 +118,8 @@ class EmphaticLearner(TorchLearner):
             self._learn_lockstep({name: column[t] for name, column in columns.items()})
             rows.append(dict(self.lockstep.latest))
         metrics = report(self, rows)
-        metrics["diverged"] = float(not self._is_finite())
+        losses = [value for name, value in metrics.items() if name.endswith("_loss")]
+        metrics["diverged"] = float(not (np.isfinite(losses).all() and self._is_finite()))
         if metrics["diverged"]:
             # What is kept (and checkpointed) are the last parameters that were all finite.
             self.rl_module.load_state_dict(snapshot)

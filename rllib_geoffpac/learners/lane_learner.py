@@ -12,6 +12,7 @@ from ray.rllib.core.learner.torch.torch_learner import TorchLearner
 from ray.rllib.utils.annotations import override
 from ray.rllib.utils.typing import StateDict
 
+from rllib_geoffpac.checkpoints import CheckpointedPart
 from rllib_geoffpac.lanes import replay_generator
 from rllib_geoffpac.learners.threads import use_one_thread
 from rllib_geoffpac.replay import ReplayRing
@@ -20,7 +21,7 @@ COMPONENT_PROGRESS = "progress"
 COMPONENT_REPLAY = "replay"
 
 
-class LaneLearner(TorchLearner):
+class LaneLearner(CheckpointedPart, TorchLearner):
     """Consumes all lanes in lockstep, in lane order; one learner only."""
 
     @override(TorchLearner)

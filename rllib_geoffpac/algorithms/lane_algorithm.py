@@ -12,6 +12,7 @@ from typing import Any
 
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
+from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.learner.training_data import TrainingData
 from ray.rllib.utils.annotations import override
 from ray.rllib.utils.metrics import (
@@ -29,6 +30,7 @@ from ray.rllib.utils.metrics import (
 from ray.rllib.utils.typing import ResultDict, StateDict
 from ray.util.debug import log_once
 
+from rllib_geoffpac.algorithms.resources import check_resources
 from rllib_geoffpac.algorithms.validation import (
     is_count,
     is_folder,
@@ -320,7 +322,9 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
 
     @override(Algorithm)
     def setup(self, config: AlgorithmConfig) -> None:
+        check_resources(config)
         self.data_sources: set[str] = set()
+        self.diverged = False
         self.weights_taken = threading.Event()
         self.evaluation_runners: RemoteRunners | None = None  # made by the first evaluation
         try:
@@ -336,9 +340,17 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
         # In parallel with evaluation, the weights to evaluate are taken before they change.
         self.weights_taken.wait()
         fragments = self.stream.next(self._fragment_lengths(), self.behavior_weights())
+        if not self.diverged:
+            self._learn(fragments)
+        self._log_sampling(fragments)
+
+    def _learn(self, fragments: list[Fragment]) -> None:
         results = self.learner_group.update(training_data=LaneTrainingData(episodes=fragments))
         self.metrics.aggregate(results, key=LEARNER_RESULTS)
-        self._log_sampling(fragments)
+        # Once is enough: what is learned from a poisoned optimizer is not worth having, and the
+        # learner has kept its last finite parameters.
+        key = (LEARNER_RESULTS, DEFAULT_MODULE_ID, "diverged")
+        self.diverged = bool(self.metrics.peek(key, default=0.0))
 
     def behavior_weights(self) -> Any:
         """What the behaviour policy must know of the learner: nothing, because it is fixed."""
@@ -401,7 +413,10 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
         results["data_source"] = self.data_sources.pop() if len(self.data_sources) == 1 else "mixed"
         results["weights_digest"] = self.weights_digest()
         results[ENV_RUNNER_RESULTS].update(self.stream.runners.counters)
-        return self._stop_if_diverged(results)
+        results["diverged"] = self.diverged
+        if self.diverged:
+            results["done"] = True  # Ends the trial, not the sweep.
+        return results
 
     @override(Algorithm)
     def evaluate(self, *args: Any, **kwargs: Any) -> ResultDict:
@@ -409,14 +424,6 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
             return super().evaluate(*args, **kwargs)
         finally:
             self.weights_taken.set()  # Training in parallel must not wait for a failed evaluation.
-
-    def _stop_if_diverged(self, results: ResultDict) -> ResultDict:
-        """Ends the trial, not the sweep; the learner has kept the last finite parameters."""
-        modules = results.get(LEARNER_RESULTS, {}).values()
-        results["diverged"] = any(m.get("diverged", 0) for m in modules if isinstance(m, dict))
-        if results["diverged"]:
-            results["done"] = True
-        return results
 
     def weights_digest(self) -> str:
         """The first 12 hex digits of a sha256 over all parameters of the learner."""
@@ -435,8 +442,9 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
 
     @override(VerifiedCheckpoints)
     def check_parts(self) -> None:
-        if self.learner_group.is_remote:  # It writes its part itself, and ends if it can't.
-            self.on_learner(lambda learner: None)
+        error = self.on_learner(lambda learner: learner.checkpoint_error)
+        if error is not None:
+            raise error
 
     @override(Algorithm)
     def get_state(self, components=None, *, not_components=None, **kwargs: Any) -> StateDict:
@@ -448,5 +456,6 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
     @override(Algorithm)
     def set_state(self, state: StateDict) -> None:
         super().set_state(state)
+        self.diverged = False
         if _LANES in state:
             self.stream.restart_from(state[_LANES])

@@ -85,6 +85,11 @@ class BehaviorEnvRunner(EnvRunner, Checkpointable):
         if start != self._lockstep:
             self._seek(start, anchor)
         fragment = self._run(num_locksteps)
+        # Here, and not in `_run`: a seek that runs on from its anchor hands out no fragment.
+        for lane in self._lanes:
+            for event, count in lane.counters.items():
+                fragment.counters[event] = fragment.counters.get(event, 0) + count
+                lane.counters[event] = 0
         fragment.seconds = time.perf_counter() - began
         return fragment
 
@@ -110,10 +115,6 @@ class BehaviorEnvRunner(EnvRunner, Checkpointable):
         fragment.end.lockstep = self._lockstep
         sources = {lane.data_source for lane in self._lanes}
         fragment.data_source = sources.pop() if len(sources) == 1 else "mixed"
-        for lane in self._lanes:
-            for event, count in lane.counters.items():
-                fragment.counters[event] = fragment.counters.get(event, 0) + count
-                lane.counters[event] = 0
         return fragment
 
     @override(EnvRunner)

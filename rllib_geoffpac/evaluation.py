@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import partial
 from typing import Any
 
@@ -38,6 +39,10 @@ def evaluate_target_policy(algorithm: Any, group: EnvRunnerGroup) -> tuple[dict,
     weights = algorithm.learner_group.get_state(
         components=f"{COMPONENT_LEARNER}/{COMPONENT_RL_MODULE}", inference_only=True
     )[COMPONENT_LEARNER][COMPONENT_RL_MODULE]
+    # A local learner's state shares the memory of its parameters, and training beside this
+    # evaluation goes on from here.
+    weights = copy.deepcopy(weights)
+    evaluated_at = algorithm.stream.anchor.lockstep * config.num_lanes
     algorithm.weights_taken.set()
     if algorithm.evaluation_runners is None:
         algorithm.evaluation_runners = RemoteRunners(group, config)
@@ -45,7 +50,7 @@ def evaluate_target_policy(algorithm: Any, group: EnvRunnerGroup) -> tuple[dict,
     episodes = play_episodes(runners, config.evaluation_duration, algorithm.iteration, weights)
     results = summarize(episodes) | runners.counters
     # RLlib repeats the latest evaluation in every result: this tells which step it belongs to.
-    results["evaluated_at_env_steps"] = algorithm.stream.anchor.lockstep * config.num_lanes
+    results["evaluated_at_env_steps"] = evaluated_at
     logger = MetricsLogger(root=False)
     for name, value in results.items():
         logger.log_value(name, value, window=1)

@@ -13,6 +13,8 @@ import torch
 from rllib_geoffpac import ACEConfig, GeoffPACConfig, OffPACConfig
 from rllib_geoffpac.algorithms.geoff_pac import GeoffPAC
 from rllib_geoffpac.envs import FiniteMDPEnv
+from rllib_geoffpac.evaluation import play_episodes
+from rllib_geoffpac.remote_runners import RemoteRunners
 
 CONFIGS = {"GeoffPAC": GeoffPACConfig, "ACE": ACEConfig, "OffPAC": OffPACConfig}
 
@@ -120,6 +122,14 @@ def learner_of(algo: GeoffPAC):
 def stream_of(algo: GeoffPAC, num_locksteps: int) -> list:
     """The next fragments of all lanes."""
     return algo.stream.next(iter([num_locksteps] * (1 + algo.config.sample_ahead)))
+
+
+def play_round(algo: GeoffPAC, count: int, round_: int) -> list:
+    """The episodes of an evaluation round with the present weights."""
+    weights = learner_of(algo).rl_module.get_state()
+    return play_episodes(
+        RemoteRunners(algo.eval_env_runner_group, algo.config), count, round_, weights
+    )
 
 
 def set_tables(learner, *, logits=None, values=None, density_ratio=None) -> None:

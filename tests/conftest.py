@@ -26,7 +26,13 @@ def ray():
     os.environ["PYTHONPATH"] = os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])
     logging.getLogger("ray").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", category=DeprecationWarning, module="ray")
-    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init(
+        address="local",  # never a cluster that happens to run on this machine
+        num_cpus=4,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="ERROR",
+    )
     yield ray
     ray.shutdown()
 

@@ -1,0 +1,41 @@
+"""The tuned examples: complete, and every one would start."""
+
+import pytest
+
+from rllib_cli import checks, examples, experiments
+
+TASKS = ("two_circle", "cartpole", "halfcheetah", "walker2d", "hopper", "reacher", "swimmer")
+SWEEPS = (
+    "halfcheetah_lambda1_lambda2",
+    "halfcheetah_gamma_hat",
+    "halfcheetah_ace_lambda1",
+    "two_circle_gamma_hat_lambda2",
+)
+IDS = [example.id for example in examples.list_examples()]
+
+
+def test_every_algorithm_has_every_task_and_the_papers_sweeps_are_there():
+    wanted = {f"{algo}/{task}" for algo in ("geoffpac", "ace", "offpac") for task in TASKS}
+    wanted |= {f"sweeps/{name}" for name in SWEEPS}
+    assert wanted - set(IDS) == set()
+    assert [example_id for example_id in IDS if example_id.startswith("smoke/")]
+
+
+@pytest.mark.parametrize("example_id", IDS)
+def test_an_example_says_how_to_run_it_and_passes_all_checks(example_id):
+    from rllib_cli import rllib_checks
+
+    example = examples.get_example(example_id)
+    header = [line for line in example.text.splitlines() if line.startswith("#")]
+    assert len(header) >= 3 and any("rllib " in line for line in header)
+    loaded = experiments.parse(example.text, example_id)
+    checks.check_experiments(loaded)
+    for experiment in loaded:
+        assert rllib_checks.check_experiment(experiment)
+
+
+def test_list_and_get_show_the_examples(rllib):
+    listed = rllib("example", "list")
+    assert [line.split()[0] for line in listed.out.splitlines()] == IDS
+    got = rllib("example", "get", "geoffpac/reacher")
+    assert got.out == examples.get_example("geoffpac/reacher").text

@@ -1,0 +1,131 @@
+"""Reading Tune's folders, the statistics over seeds, and what a checkpoint is trusted with."""
+
+import json
+import os
+import pickle
+
+import numpy as np
+import pytest
+
+from rllib_cli import checkpoints, plots, results, statistics
+from rllib_cli.errors import UserError
+
+J_PI = "evaluation/env_runners/j_pi"
+
+
+def write_trial(folder, params, reports):
+    folder.mkdir(parents=True)
+    (folder / "params.json").write_text(json.dumps(params))
+    (folder / "result.json").write_text("".join(json.dumps(report) + "\n" for report in reports))
+
+
+def report(iteration, value, evaluated_at=None, **more):
+    steps = iteration * 100
+    evaluation = {"env_runners": {"j_pi": value}}
+    if evaluated_at is not None:
+        evaluation["env_runners"]["evaluated_at_env_steps"] = evaluated_at
+    return {
+        "training_iteration": iteration,
+        "num_env_steps_sampled_lifetime": steps,
+        "time_total_s": 36.0 * iteration,
+        "evaluation": evaluation,
+        "config": {"evaluation": 3},
+        **more,
+    }
+
+
+def test_of_an_iteration_that_was_repeated_after_a_resume_the_later_report_counts(tmp_path):
+    write_trial(tmp_path / "e" / "t", {}, [report(1, 1.0), report(2, 9.0), report(2, 2.0)])
+    (trial,) = results.load([str(tmp_path)])
+    steps, values = trial.curve(J_PI)
+    assert steps.tolist() == [100, 200] and values.tolist() == [1.0, 2.0]
+
+
+def test_a_repeated_evaluation_counts_once_and_where_it_was_made(tmp_path):
+    lines = [report(1, 1.0, 100), report(2, 1.0, 100), report(3, 5.0, 300)]
+    write_trial(tmp_path / "e" / "t", {}, lines)
+    (trial,) = results.load([str(tmp_path)])
+    steps, values = trial.curve(J_PI)
+    assert steps.tolist() == [100, 300] and values.tolist() == [1.0, 5.0]
+
+
+def test_a_line_cut_by_a_crash_is_left_out(tmp_path):
+    write_trial(tmp_path / "e" / "t", {}, [report(1, 1.0)])
+    with open(tmp_path / "e" / "t" / "result.json", "a") as file:
+        file.write('{"training_iteration": 2, "eval')
+    assert len(results.load([str(tmp_path)])[0].reports) == 1
+
+
+def test_curves_are_grouped_by_what_differs_but_the_seed(tmp_path):
+    for number, (lr, seed) in enumerate([(0.1, 0), (0.1, 1), (0.01, 0), (0.01, 1)]):
+        params = {"lr": lr, "seed": seed, "env": "X", "model_config": {"fcnet_hiddens": [8]}}
+        write_trial(tmp_path / "e" / str(number), params, [report(1, lr + seed)])
+    drawn = plots.plot([str(tmp_path)], out=str(tmp_path / "p.png"))
+    assert drawn.by == ["lr"] and drawn.kind == "learning curves" and drawn.metric == J_PI
+    assert [(row.label, row.seeds) for row in drawn.rows] == [
+        ("learning rate = 0.01", 2),
+        ("learning rate = 0.1", 2),
+    ]
+    assert drawn.rows[0].last == pytest.approx(0.51)
+    assert drawn.rows[0].last_error == pytest.approx(0.5)
+    assert drawn.rows[0].hours == pytest.approx(0.02)
+
+
+def test_final_performance_is_the_mean_over_the_last_tenth(tmp_path):
+    write_trial(tmp_path / "e" / "t", {}, [report(k, float(k)) for k in range(1, 21)])
+    (trial,) = results.load([str(tmp_path)])
+    assert plots.final_value(trial, J_PI) == pytest.approx((18 + 19 + 20) / 3)
+
+
+def test_seeds_of_different_length_are_compared_where_all_have_data():
+    short = (np.array([0.0, 10.0]), np.array([0.0, 10.0]))
+    long = (np.array([0.0, 5.0, 20.0]), np.array([0.0, 5.0, 20.0]))
+    steps, values = statistics.common_grid([short, long])
+    assert steps.tolist() == [0, 5, 10]
+    assert values.tolist() == [[0, 5, 10], [0, 5, 10]]
+
+
+def test_mean_and_standard_error_over_seeds():
+    mean, error = statistics.mean_and_error(np.array([[1.0], [2.0], [6.0]]))
+    assert mean[0] == 3 and error[0] == pytest.approx(np.std([1, 2, 6], ddof=1) / np.sqrt(3))
+    assert statistics.mean_and_error(np.array([[4.0]]))[1][0] == 0
+
+
+def test_the_interquartile_mean_ignores_an_outlier():
+    pytest.importorskip("rliable")
+    iqm, low, high = statistics.interquartile_mean(np.array([1.0, 2.0, 2.0, 3.0, 1000.0, 2.0]))
+    assert iqm < 10 and low <= iqm <= high
+
+
+class _Attack:
+    def __reduce__(self):
+        return os.mkdir, ("owned",)
+
+
+@pytest.mark.parametrize("attack", [_Attack(), {"pi": _Attack()}, [np.zeros(2), _Attack()]])
+def test_weights_only_runs_no_code_of_a_checkpoint(tmp_path, monkeypatch, attack):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "c" / "learner_group" / "learner" / "rl_module" / "default_policy"
+    folder.mkdir(parents=True)
+    (folder / "module_state.pkl").write_bytes(pickle.dumps(attack))
+    with pytest.raises(UserError, match="refused"):
+        checkpoints.load_weights(tmp_path / "c", weights_only=True)
+    assert not (tmp_path / "owned").exists()
+
+
+def test_weights_only_reads_arrays(tmp_path):
+    folder = tmp_path / "learner_group" / "learner" / "rl_module" / "default_policy"
+    folder.mkdir(parents=True)
+    weights = {"pi": np.arange(6, dtype=np.float32).reshape(2, 3), "v": np.float32(2)}
+    (folder / "module_state.pkl").write_bytes(pickle.dumps(weights))
+    loaded = checkpoints.load_weights(tmp_path, weights_only=True)
+    assert np.array_equal(loaded["pi"], weights["pi"]) and loaded["v"] == 2
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path):
+    folder = tmp_path / "learner_group" / "learner" / "rl_module" / "default_policy"
+    folder.mkdir(parents=True)
+    (folder / "module_state.pkl").write_bytes(b"\x80\x04half")
+    for weights_only in (False, True):
+        with pytest.raises(UserError, match="damaged"):
+            checkpoints.load_weights(tmp_path, weights_only)

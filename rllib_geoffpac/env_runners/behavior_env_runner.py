@@ -13,6 +13,7 @@ from ray.rllib.env import INPUT_ENV_SPACES
 from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.utils.annotations import override
 from ray.rllib.utils.checkpoints import Checkpointable
+from ray.rllib.utils.debug import update_global_seed_if_necessary
 
 from rllib_geoffpac.behavior import BehaviorPolicy, make_behavior
 from rllib_geoffpac.env_runners.lane import SimulatedLane
@@ -34,7 +35,13 @@ class BehaviorEnvRunner(EnvRunner, Checkpointable):
 
     @override(EnvRunner)
     def __init__(self, *, config: Any, **kwargs: Any):
-        super().__init__(config=config, **kwargs)
+        # With a seed the base class would make torch deterministic, which imports torch's compiler:
+        # 1.5 s of CPU time in every env runner, and nothing here computes with torch.
+        unseeded = config.copy(copy_frozen=False)
+        unseeded.seed = None
+        super().__init__(config=unseeded, **kwargs)
+        self.config.seed = config.seed
+        update_global_seed_if_necessary(seed=config.seed + (self.worker_index or 0))
         self._lanes: list[SimulatedLane] | list[RecordedLane] = []
         self._lockstep = 0
         num_lanes = self.config.num_lanes

@@ -1,7 +1,5 @@
 """Summaries over seeds: mean with standard error, interquartile mean with bootstrap interval."""
 
-import warnings
-
 import numpy as np
 
 
@@ -44,13 +42,14 @@ def interquartile_mean(
     except ImportError:
         return None
     scores = {"runs": np.asarray(values, float)[:, None]}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # rliable calls its own dependency the old way
+    # rliable ignores its random_state and draws from numpy's global generator.
+    state = np.random.get_state()
+    np.random.seed(0)
+    try:
         points, intervals = library.get_interval_estimates(
-            scores,
-            lambda x: np.array([metrics.aggregate_iqm(x)]),
-            reps=repetitions,
-            random_state=np.random.RandomState(0),
+            scores, lambda x: np.array([metrics.aggregate_iqm(x)]), reps=repetitions
         )
+    finally:
+        np.random.set_state(state)
     low, high = intervals["runs"][:, 0]
     return float(points["runs"][0]), float(low), float(high)

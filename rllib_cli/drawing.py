@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter
 from rllib_cli import statistics
 from rllib_cli.plots import Row, short
 
-_STYLE = {
+STYLE = {
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -40,17 +40,13 @@ def learning_curves(
         title: Above the axes.
         note: Said in small letters below the title, such as what was left out.
     """
-    with plt.rc_context(_STYLE):
+    with plt.rc_context(STYLE):
         outside = len(curves) > 6
         figure, axes = plt.subplots(figsize=(7.6 if outside else 6, 4))
         colors = plt.cm.tab10.colors if len(curves) <= 10 else plt.cm.tab20.colors
         for number, (label, runs) in enumerate(curves.items()):
-            steps, values = statistics.common_grid(runs)
-            mean, error = statistics.mean_and_error(values)
             color = colors[number % len(colors)]
-            marker = "o" if len(steps) == 1 else None
-            axes.plot(steps, mean, color=color, marker=marker, label=f"{label} (n = {len(runs)})")
-            axes.fill_between(steps, mean - error, mean + error, color=color, alpha=0.2, lw=0)
+            mean_with_band(axes, runs, label=f"{label} (n = {len(runs)})", color=color)
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
         axes.xaxis.set_major_formatter(FuncFormatter(thousands))
@@ -65,31 +61,51 @@ def learning_curves(
     return figure
 
 
+def mean_with_band(axes: Any, runs: list[tuple[np.ndarray, np.ndarray]], **line: Any) -> None:
+    """Draws the mean over runs ``(steps, values)`` and the band of one standard error.
+
+    Args:
+        axes: Where to draw.
+        runs: ``(steps, values)`` of each seed.
+        line: How to draw the line: ``label``, ``color``, ``linestyle`` ...
+    """
+    steps, values = statistics.common_grid(runs)
+    mean, error = statistics.mean_and_error(values)
+    (drawn,) = axes.plot(steps, mean, marker="o" if len(steps) == 1 else None, **line)
+    axes.fill_between(steps, mean - error, mean + error, color=drawn.get_color(), alpha=0.2, lw=0)
+
+
 def heat_map(rows: list[Row], keys: list[str], label: str, title: str = "") -> Figure:
     """Final performance over two settings, with the values written into the cells."""
-    xs = sorted({row.keys[0] for row in rows})
-    ys = sorted({row.keys[1] for row in rows})
-    values = np.full((len(ys), len(xs)), np.nan)
-    for row in rows:
-        values[ys.index(row.keys[1]), xs.index(row.keys[0])] = row.last
-    with plt.rc_context({**_STYLE, "axes.grid": False}):
+    columns, lines = (len({row.keys[axis] for row in rows}) for axis in (0, 1))
+    with plt.rc_context({**STYLE, "axes.grid": False}):
         figure, axes = plt.subplots(
-            figsize=(max(4.2, 1.6 + 0.62 * len(xs)), max(3.4, 1.2 + 0.5 * len(ys)))
+            figsize=(max(4.2, 1.6 + 0.62 * columns), max(3.4, 1.2 + 0.5 * lines))
         )
-        image = axes.imshow(values, origin="lower", aspect="auto", cmap="viridis")
-        bar = figure.colorbar(image, ax=axes, label=label)
-        bar.outline.set_visible(False)
-        axes.set_xticks(range(len(xs)), [f"{x:g}" for x in xs])
-        axes.set_yticks(range(len(ys)), [f"{y:g}" for y in ys])
-        axes.set_xlabel(short(keys[0]))
-        axes.set_ylabel(short(keys[1]))
-        axes.spines[:].set_visible(False)
-        _write_cells(axes, values)
+        heat_map_on(axes, rows, keys, label)
         seeds = sorted({row.seeds for row in rows})
         count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
         _set_title(axes, title, f"mean of {count} seed{'s' * (seeds[-1] != 1)} per cell")
     plt.close(figure)
     return figure
+
+
+def heat_map_on(axes: Any, rows: list[Row], keys: list[str], label: str) -> Any:
+    """Draws a heat map into given axes, with its colour bar; cell (x, y) is at their ranks."""
+    xs = sorted({row.keys[0] for row in rows})
+    ys = sorted({row.keys[1] for row in rows})
+    values = np.full((len(ys), len(xs)), np.nan)
+    for row in rows:
+        values[ys.index(row.keys[1]), xs.index(row.keys[0])] = row.last
+    image = axes.imshow(values, origin="lower", aspect="auto", cmap="viridis")
+    axes.figure.colorbar(image, ax=axes, label=label).outline.set_visible(False)
+    axes.set_xticks(range(len(xs)), [f"{x:g}" for x in xs])
+    axes.set_yticks(range(len(ys)), [f"{y:g}" for y in ys])
+    axes.set_xlabel(short(keys[0]))
+    axes.set_ylabel(short(keys[1]))
+    axes.spines[:].set_visible(False)
+    _write_cells(axes, values)
+    return image
 
 
 def _write_cells(axes: Any, values: np.ndarray) -> None:

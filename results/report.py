@@ -1,0 +1,282 @@
+"""From the curves to summary.csv and tables.md: last and best evaluation over seeds."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from rllib_cli import statistics
+from rllib_cli.errors import UserError
+
+TASKS = [
+    "HalfCheetah-v5",
+    "Walker2d-v5",
+    "Hopper-v5",
+    "Reacher-v5",
+    "Swimmer-v5",
+    "TwoCircle-v0",
+]
+ALGOS = ["GeoffPAC", "ACE", "OffPAC", "DDPG", "TD3"]
+SUMMARY_COLUMNS = [
+    "algo",
+    "task",
+    "variant",
+    "seeds",
+    "steps",
+    "j_pi_iqm",
+    "j_pi_low",
+    "j_pi_high",
+    "return_iqm",
+    "return_low",
+    "return_high",
+    "diverged",
+    "hours",
+    "command",
+]
+_GROUP = ["algo", "task", "variant", "budget"]
+# A run that is not half as far as the furthest of its group is still going on, or was cut off.
+_COUNTED_SHARE = 0.5
+
+
+class Interval(NamedTuple):
+    """Interquartile mean over seeds with its 95 % bootstrap interval (nan below 3 seeds)."""
+
+    iqm: float
+    low: float
+    high: float
+
+
+class Entry(NamedTuple):
+    """All seeds of one algorithm, task, variant and step budget."""
+
+    algo: str
+    task: str
+    variant: str
+    budget: int
+    experiment: str
+    runs: list[pd.DataFrame]
+    unfinished: int
+
+    def interval(self, metric: str, which: str) -> Interval:
+        """The ``last`` or ``best`` evaluation of each seed, summarised."""
+        return interval(tuple(pick(run[metric], which) for run in self.runs))
+
+    @property
+    def steps(self) -> list[int]:
+        """The last evaluation's step of each seed."""
+        return [int(run["env_steps"].iloc[-1]) for run in self.runs]
+
+    @property
+    def diverged(self) -> int:
+        """How many runs ended with parameters that are not finite."""
+        return sum(int(run["diverged"].iloc[-1]) for run in self.runs)
+
+    @property
+    def hours(self) -> float:
+        """How long all seeds together trained."""
+        return sum(float(run["hours"].iloc[-1]) for run in self.runs)
+
+
+def pick(values: pd.Series, which: str) -> float:
+    """The last or the best evaluation that gave a number."""
+    values = values.dropna()
+    if values.empty:
+        return float("nan")
+    return float(values.iloc[-1] if which == "last" else values.max())
+
+
+@functools.cache
+def interval(values: tuple[float, ...]) -> Interval:
+    """Interquartile mean and interval through rliable; the plain mean below 3 seeds."""
+    numbers = np.array([value for value in values if np.isfinite(value)])
+    if len(numbers) == 0:
+        return Interval(np.nan, np.nan, np.nan)
+    if len(numbers) < 3:
+        return Interval(float(numbers.mean()), np.nan, np.nan)
+    found = statistics.interquartile_mean(numbers)
+    if found is None:
+        raise UserError("The summary needs rliable: pip install 'rllib_geoffpac[plots]'.")
+    return Interval(*found)
+
+
+def entries(curves: pd.DataFrame) -> list[Entry]:
+    """Groups the curves by algorithm, task, variant and budget, in the order of the tables.
+
+    Two experiments may hold the same run, such as the paper's settings among the variants. The
+    same seed gives the same numbers, so the one that went further counts, once.
+    """
+    found = []
+    for key, group in curves.groupby(_GROUP, sort=False):
+        experiments = group.groupby("experiment")["seed"].nunique()
+        experiment = experiments.sort_values(ascending=False, kind="stable").index[0]
+        runs = []
+        for _, same_seed in group.groupby("seed"):
+            copies = [copy for _, copy in same_seed.groupby("experiment")]
+            copies.sort(key=lambda copy: copy["experiment"].iloc[0] != experiment)
+            runs.append(max(copies, key=lambda copy: copy["env_steps"].iloc[-1]))
+        furthest = max(run["env_steps"].iloc[-1] for run in runs)
+        counted = [run for run in runs if _counts(run, furthest)]
+        found.append(Entry(*key, experiment, counted, len(runs) - len(counted)))
+    return sorted(found, key=_order)
+
+
+def _counts(run: pd.DataFrame, furthest: int) -> bool:
+    # A diverged run ends early and always counts.
+    last = run.iloc[-1]
+    return bool(last["diverged"]) or last["env_steps"] >= _COUNTED_SHARE * furthest
+
+
+def _order(entry: Entry) -> tuple:
+    def place(name: str, known: list[str]) -> int:
+        return known.index(name) if name in known else len(known)
+
+    return (
+        place(entry.task, TASKS),
+        -entry.budget,
+        place(entry.algo, ALGOS),
+        entry.variant != "paper",
+        entry.variant,
+    )
+
+
+def summary(found: list[Entry], commands: dict[str, str]) -> pd.DataFrame:
+    """One row per entry: the last evaluation, over seeds.
+
+    ``steps`` is the smallest number of steps of a seed that didn't diverge.
+    """
+    return pd.DataFrame(
+        [_summary_row(entry, commands[entry.experiment]) for entry in found],
+        columns=SUMMARY_COLUMNS,
+    )
+
+
+def _summary_row(entry: Entry, command: str) -> dict[str, Any]:
+    row = {
+        "algo": entry.algo,
+        "task": entry.task,
+        "variant": entry.variant,
+        "seeds": len(entry.runs),
+        "steps": _steps(entry)[0],
+        "diverged": entry.diverged,
+        "hours": round(entry.hours, 3),
+        "command": command,
+    }
+    for name in ("j_pi", "return"):
+        for field, value in entry.interval(name, "last")._asdict().items():
+            row[f"{name}_{field}"] = float(f"{value:.4g}")
+    return row
+
+
+def _steps(entry: Entry) -> tuple[int, int]:
+    going = [run for run in entry.runs if not run["diverged"].iloc[-1]]
+    steps = [int(run["env_steps"].iloc[-1]) for run in going] or entry.steps
+    return min(steps), max(steps)
+
+
+def paper_entries(found: list[Entry]) -> dict[tuple[str, str], Entry]:
+    """(task, algorithm) -> the paper's settings, at the largest budget that was run."""
+    paper = [e for e in found if e.variant == "paper" and e.task != "TwoCircle-v0"]
+    largest = {(e.task, e.algo): e for e in sorted(paper, key=lambda entry: entry.budget)}
+    return {key: largest[key] for key in dict.fromkeys((e.task, e.algo) for e in paper)}
+
+
+def variant_entries(found: list[Entry]) -> list[Entry]:
+    """All variants of Geoff-PAC and ACE at the budget of their task; not the reduced grids."""
+    full = {key: entry.budget for key, entry in paper_entries(found).items()}
+    return [
+        e for e in found if e.algo in ("GeoffPAC", "ACE") and e.budget == full.get((e.task, e.algo))
+    ]
+
+
+def tables(found: list[Entry], random_agent: pd.DataFrame) -> str:
+    """The tables of the README's section 'Results', in Markdown."""
+    variants = variant_entries(found)
+    circle = [entry for entry in found if entry.task == "TwoCircle-v0"]
+    random = random_agent.set_index("task")
+    lines = [
+        "Interquartile mean over seeds [95 % bootstrap interval]; below 3 seeds the mean. Last: "
+        "the last evaluation; best: each seed's best evaluation. Hours: all seeds together, on a "
+        "busy machine. Worse: seeds whose last J_pi is below the random agent's.",
+        "",
+        "## Algorithms, the paper's settings",
+        "",
+        *_table(list(paper_entries(found).values()), random, lambda entry: entry.algo, "algorithm"),
+    ]
+    if any(entry.variant != "paper" for entry in variants):
+        lines += ["", "## Variants, on equal data", ""]
+        lines += _table(variants, random, lambda e: f"{e.algo}, {e.variant}", "variant")
+    if circle:
+        lines += ["", "## Two-circle MDP", "", *_circle_table(circle)]
+    waiting = [e for e in found if e.unfinished]
+    if waiting:
+        lines += ["", "Not counted above, because still below half of the others' steps:"]
+        lines += [f"- {e.task}, {e.algo}, {e.variant}: {e.unfinished} runs" for e in waiting]
+    return "\n".join(lines) + "\n"
+
+
+def _table(found: list[Entry], random: pd.DataFrame, label: Any, title: str) -> list[str]:
+    lines = [
+        f"| task | {title} | J_pi, last | J_pi, best | return, last | return, best | seeds | steps "
+        "| diverged | worse | hours |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for task in dict.fromkeys(entry.task for entry in found):
+        if task in random.index:
+            row = random.loc[task]
+            lines.append(
+                f"| {task} | random agent | {row['j_pi']:.3g} | | {row['return']:.3g} | | "
+                f"{row['episodes']:.0f} episodes | | | | |"
+            )
+        for entry in (e for e in found if e.task == task):
+            cells = [
+                _cell(entry.interval(metric, which))
+                for metric in ("j_pi", "return")
+                for which in ("last", "best")
+            ]
+            worse = _worse(entry, random)
+            lines.append(
+                f"| {task} | {label(entry)} | {' | '.join(cells)} | {len(entry.runs)} | "
+                f"{_step_range(entry)} | {entry.diverged} | {worse} | {entry.hours:.1f} |"
+            )
+    return lines
+
+
+def _worse(entry: Entry, random: pd.DataFrame) -> int | str:
+    if entry.task not in random.index:
+        return ""
+    return sum(pick(run["j_pi"], "last") < random.loc[entry.task, "j_pi"] for run in entry.runs)
+
+
+def _circle_table(found: list[Entry]) -> list[str]:
+    lines = ["| algorithm | variant | pi(A->B), last | seeds | steps |", "|---|---|---|---|---|"]
+    for entry in found:
+        lines.append(
+            f"| {entry.algo} | {entry.variant} | {_cell(entry.interval('pi_outer', 'last'))} | "
+            f"{len(entry.runs)} | {_step_range(entry)} |"
+        )
+    return lines
+
+
+def _cell(found: Interval) -> str:
+    if np.isnan(found.iqm):
+        return "-"
+    if np.isnan(found.low):
+        return f"{found.iqm:.3g}"
+    return f"{found.iqm:.3g} [{found.low:.3g}, {found.high:.3g}]"
+
+
+def _step_range(entry: Entry) -> str:
+    low, high = _steps(entry)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def write(curves: pd.DataFrame, commands: dict[str, str], folder: Path) -> None:
+    """Writes summary.csv and tables.md."""
+    found = entries(curves)
+    summary(found, commands).to_csv(folder / "summary.csv", index=False)
+    random_agent = pd.read_csv(folder / "random_agent.csv")
+    (folder / "tables.md").write_text(tables(found, random_agent), encoding="utf-8")

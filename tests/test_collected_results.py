@@ -1,0 +1,186 @@
+"""The committed results: collecting runs, summing them up, and what the summary promises."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "results"))
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("rliable")
+
+import collect  # noqa: E402
+import report  # noqa: E402
+
+from rllib_cli import experiments, results  # noqa: E402
+
+EXPERIMENT = "reacher-variants-geoffpac"
+COMMANDS = {EXPERIMENT: "rllib train file tuned_examples/figures/reacher_variants.yaml"}
+STEPS = "num_env_steps_sampled_lifetime"
+RANDOM_AGENT = pd.DataFrame(
+    [{"task": "Reacher-v5", "episodes": 10, "j_pi": -18.0, "return": -43.0}]
+)
+
+
+def write_trial(folder, seed, j_pis, diverged=False, experiment=EXPERIMENT, **params):
+    """A trial's folder as Tune writes it; one evaluation every 400 steps."""
+    trial = folder / experiment / f"{seed}_{len(list(folder.glob('*/*')))}"
+    trial.mkdir(parents=True)
+    spec = {"run": "GeoffPAC", "stop": {STEPS: 2000}}
+    (trial.parent / "experiment.json").write_text(json.dumps(spec))
+    params = {"env": "Reacher-v5", "seed": seed, **params}
+    (trial / "params.json").write_text(json.dumps(params))
+    lines = []
+    for number, j_pi in enumerate(j_pis, start=1):
+        evaluation = {"j_pi": j_pi, "episode_return_mean": 2 * j_pi}
+        evaluation["evaluated_at_env_steps"] = 400 * number
+        report_ = {
+            "training_iteration": number,
+            STEPS: 400 * number,
+            "time_total_s": 36.0 * number,
+            "evaluation": {"env_runners": evaluation},
+            "learners": {"default_policy": {"policy_std": 0.5}},
+            "diverged": diverged and number == len(j_pis),
+        }
+        lines.append(json.dumps(report_))
+    (trial / "result.json").write_text("\n".join(lines) + "\n")
+
+
+def collected(folder):
+    frames = collect.collect(results.load([str(folder)]))
+    return pd.concat(frames.values(), ignore_index=True)
+
+
+def test_interquartile_mean_leaves_out_the_outer_quarters():
+    found = report.interval((-100.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 900.0))
+    assert found.iqm == pytest.approx((2 + 3 + 4 + 5) / 4)
+    assert found.low < found.iqm < found.high
+
+
+def test_interval_is_the_same_every_time_and_leaves_the_global_generator_alone():
+    values = (-5.0, -7.0, -6.0, -30.0, -6.5)
+    np.random.seed(1)
+    first = report.interval.__wrapped__(values)
+    drawn = np.random.random()
+    np.random.seed(1)
+    assert drawn == np.random.random()
+    assert report.interval.__wrapped__(values) == first
+
+
+def test_two_seeds_give_a_mean_without_an_interval():
+    found = report.interval((1.0, 2.0))
+    assert found.iqm == 1.5
+    assert np.isnan(found.low)
+    assert np.isnan(found.high)
+
+
+def test_repeated_evaluations_are_one_point_of_the_curve(tmp_path):
+    write_trial(tmp_path, 0, [-20.0, -10.0])
+    file = next(tmp_path.glob("*/*/result.json"))
+    last = json.loads(file.read_text().splitlines()[-1])
+    last |= {"training_iteration": 3, STEPS: 1200}  # no evaluation here: RLlib repeats the last
+    file.write_text(file.read_text() + json.dumps(last) + "\n")
+    curves = collected(tmp_path)
+    assert list(curves["env_steps"]) == [400, 800]
+    assert list(curves["j_pi"]) == [-20, -10]
+    assert list(curves["return"]) == [-40, -20]
+    assert list(curves.columns) == collect.COLUMNS
+
+
+def test_summary_has_the_promised_columns_and_the_last_evaluation(tmp_path):
+    for seed, last in enumerate([-6.0, -5.0, -7.0, -6.0]):
+        write_trial(tmp_path, seed, [-20.0, -4.0, last])
+    table = report.summary(report.entries(collected(tmp_path)), COMMANDS)
+    assert ",".join(table.columns) == (
+        "algo,task,variant,seeds,steps,j_pi_iqm,j_pi_low,j_pi_high,return_iqm,return_low,"
+        "return_high,diverged,hours,command"
+    )
+    row = table.iloc[0]
+    assert (row["algo"], row["variant"], row["seeds"], row["steps"]) == (
+        "GeoffPAC",
+        "paper",
+        4,
+        1200,
+    )
+    assert row["j_pi_iqm"] == -6.0
+    assert row["return_iqm"] == -12.0
+    assert row["hours"] == pytest.approx(4 * 3 * 0.01)
+    best = report.entries(collected(tmp_path))[0].interval("j_pi", "best")
+    assert best.iqm == -4.0
+
+
+def test_a_diverged_run_is_counted_with_its_last_evaluation(tmp_path):
+    write_trial(tmp_path, 0, [-20.0, -6.0, -5.0, -5.0, -5.0])
+    write_trial(tmp_path, 1, [-90.0], diverged=True)
+    (entry,) = report.entries(collected(tmp_path))
+    row = report.summary([entry], COMMANDS).iloc[0]
+    assert (row["seeds"], row["diverged"], row["steps"]) == (2, 1, 2000)
+    assert row["j_pi_iqm"] == (-5 - 90) / 2
+
+
+def test_a_run_that_has_hardly_begun_is_named_but_not_counted(tmp_path):
+    write_trial(tmp_path, 0, [-20.0, -6.0, -5.0])
+    write_trial(tmp_path, 1, [-21.0])
+    (entry,) = report.entries(collected(tmp_path))
+    assert (len(entry.runs), entry.unfinished) == (1, 1)
+    assert "Reacher-v5, GeoffPAC, paper: 1 runs" in report.tables([entry], RANDOM_AGENT)
+
+
+def test_variants_are_named_by_their_departure_from_the_paper(tmp_path):
+    settings = {"value_baseline": "ema", "overlap_coeff": 2.0}
+    write_trial(tmp_path, 0, [-6.0], policy_distribution="truncated_gaussian", **settings)
+    write_trial(tmp_path, 0, [-7.0], policy_distribution="gaussian", overlap_coeff=0.0)
+    variants = sorted(collected(tmp_path)["variant"])
+    assert variants == ["paper", "value_baseline=ema, overlap_coeff=2, truncated_gaussian"]
+    found = collect.variant_settings("GeoffPAC", variants[1])
+    paper = collect.PAPER_SETTINGS["GeoffPAC"]
+    assert found == {**paper, **settings, "policy_distribution": "truncated_gaussian"}
+
+
+def test_trials_that_differ_in_an_unknown_setting_are_not_mixed(tmp_path):
+    write_trial(tmp_path, 0, [-6.0], rho_clip=2.0)
+    write_trial(tmp_path, 0, [-7.0], rho_clip=5.0)
+    with pytest.raises(collect.UserError, match=r"variant 'paper', seed 0.*PAPER_SETTINGS"):
+        collected(tmp_path)
+
+
+def test_the_same_run_in_two_experiments_counts_once_and_the_longer_one(tmp_path):
+    write_trial(tmp_path, 0, [-20.0, -6.0], experiment="reacher-geoffpac")
+    write_trial(tmp_path, 1, [-20.0, -6.0, -5.0], experiment="reacher-geoffpac")
+    write_trial(tmp_path, 0, [-20.0, -6.0, -4.0])
+    (entry,) = report.entries(collected(tmp_path))
+    assert entry.experiment == "reacher-geoffpac"
+    assert entry.steps == [1200, 1200]
+    assert entry.interval("j_pi", "last").iqm == -4.5
+
+
+def test_every_committed_result_has_its_curve_and_its_command():
+    table = pd.read_csv(ROOT / "results" / "summary.csv")
+    curves = collect.read_curves()
+    assert list(table.columns) == report.SUMMARY_COLUMNS
+    assert len(table)
+    for row in table.itertuples():
+        prefix, _, file = row.command.rpartition(" ")
+        assert prefix == "rllib train file"
+        names = {experiment.name for experiment in experiments.load(ROOT / file)}
+        same = (curves["algo"] == row.algo) & (curves["task"] == row.task)
+        own = curves[same & (curves["variant"] == row.variant) & curves["experiment"].isin(names)]
+        assert own["seed"].nunique() > 0, f"{row.algo}, {row.task}, {row.variant}: no curve"
+
+
+def test_the_summary_was_made_from_the_committed_curves():
+    table = pd.read_csv(ROOT / "results" / "summary.csv")
+    entries = report.entries(collect.read_curves())
+    # The intervals take a while: counts, steps and plain means tell whether it is up to date.
+    assert [(e.algo, e.task, e.variant, len(e.runs), e.diverged) for e in entries] == list(
+        table[["algo", "task", "variant", "seeds", "diverged"]].itertuples(index=False, name=None)
+    )
+
+
+def test_experiment_names_are_unique():
+    names = [e.name for path in collect.EXAMPLES.glob("*/*.yaml") for e in experiments.load(path)]
+    assert len(names) == len(set(names))

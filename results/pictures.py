@@ -109,7 +109,7 @@ def comparison(
 
 
 def _row_of_panels(count: int) -> tuple[Figure, list[Any]]:
-    figure, row = plt.subplots(1, count, figsize=(max(5.0, 3.1 * count), 3.3), squeeze=False)
+    figure, row = plt.subplots(1, count, figsize=(max(5.0, 3.3 * count), 3.3), squeeze=False)
     return figure, list(row[0])
 
 
@@ -164,7 +164,9 @@ def two_circle_heat_map(curves: pd.DataFrame) -> Figure | None:
     # Cells sit at their ranks, and both grids are even.
     xs = (line[:, 0] - gamma_hats[0]) / (gamma_hats[1] - gamma_hats[0])
     ys = (line[:, 1] - lambdas[0]) / (lambdas[1] - lambdas[0])
-    axes.plot(xs, ys, color="#D55E00", lw=2, label="exact threshold")
+    axes.plot(
+        xs, ys, color="#D55E00", lw=2, label="exact threshold: the expected update changes its sign"
+    )
     axes.set(xlim=limits[0], ylim=limits[1])
     with plt.rc_context(drawing.STYLE):
         figure.legend(loc="outside lower center", fontsize=9)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rllib_cli import folders
-from rllib_cli.code_references import takes_code
+from rllib_cli.code_references import KEPT_AS_TEXT, takes_code
 from rllib_cli.errors import UserError, exception_summary
 
 _MODULE = Path("learner_group", "learner", "rl_module", "default_policy")
@@ -93,8 +93,10 @@ def _config_from_json(checkpoint: Path) -> Any:
             "Evaluate the checkpoint in the folder where it was trained."
         )
     settings = json.loads(params.read_text())
-    # Code is written to JSON as text that cannot be read back, and a rollout needs none of it.
-    settings = {key: value for key, value in settings.items() if not takes_code(key)}
+    # Other code is written to JSON as text that cannot be read back; a rollout needs none of it.
+    settings = {
+        key: value for key, value in settings.items() if key in KEPT_AS_TEXT or not takes_code(key)
+    }
     return algorithm_class(spec["run"]).get_default_config().update_from_dict(settings)
 
 

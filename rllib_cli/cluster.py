@@ -1,5 +1,6 @@
 """Starts a local Ray, or connects to a cluster (imports Ray)."""
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,16 @@ def local_resources(num_cpus: int | None, num_gpus: int | None) -> dict[str, flo
     return {"CPU": num_cpus or checks.available_cpus(), "GPU": gpus}
 
 
-def start_ray(address: str | None, resources: dict[str, float], envs: list[str]) -> None:
+def start_ray(
+    address: str | None, resources: dict[str, float], envs: list[str], references: list[str] = ()
+) -> None:
     """Starts Ray on this machine, or connects to the cluster at ``address``.
 
     Args:
         address: Of a running cluster; None starts one here that only this machine can reach.
         resources: CPUs and GPUs of the one that is started here.
         envs: Environments that the workers will run.
+        references: ``package.module:name`` of the user's code, which a cluster needs as well.
     """
     import ray
 
@@ -42,7 +46,7 @@ def start_ray(address: str | None, resources: dict[str, float], envs: list[str])
         ray.init(
             address=address,
             log_to_driver=False,
-            runtime_env={**runtime_env, "py_modules": package_folders()},
+            runtime_env={**runtime_env, "py_modules": [*package_folders(), *_own(references)]},
         )
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise UserError(
@@ -56,3 +60,18 @@ def package_folders() -> list[str]:
     import rllib_geoffpac
 
     return [str(Path(__file__).parent), str(Path(rllib_geoffpac.__file__).parent)]
+
+
+def _own(references: list[str]) -> list[Any]:
+    """The top-level modules of the user's code that are not installed packages.
+
+    Installed ones are the cluster's own business; a module of the working folder is not there.
+    """
+    modules = {}
+    for reference in references:
+        name = reference.partition(":")[0].partition(".")[0]
+        module = importlib.import_module(name)
+        file = getattr(module, "__file__", None)
+        if file and "site-packages" not in file and name not in ("rllib_cli", "rllib_geoffpac"):
+            modules[name] = module
+    return list(modules.values())

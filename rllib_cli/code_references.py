@@ -19,6 +19,7 @@ CODE_KEYS = frozenset(
     {
         "interest_fn",
         "behavior",
+        "module",
         "callbacks",
         "callbacks_class",
         "custom_evaluation_function",
@@ -35,6 +36,9 @@ CODE_KEYS = frozenset(
         "input_",
     }
 )
+
+# This package's algorithms import these themselves: they stay text, so that params.json keeps them.
+KEPT_AS_TEXT = frozenset({"interest_fn", "behavior", "module"})
 
 
 def is_reference(value: Any) -> bool:
@@ -82,11 +86,16 @@ def import_module(reference: str, where: str) -> Any:
 
 
 def resolve(config: dict[str, Any], where: str = "config") -> dict[str, Any]:
-    """Returns a copy of ``config`` with the references of code keys imported."""
+    """Returns a copy of ``config`` with the references of code keys imported.
+
+    Raises:
+        UserError: If one cannot be imported, also if it is only kept as text.
+    """
     resolved: dict[str, Any] = {}
     for key, value in config.items():
         if takes_code(key):
-            value = _import_all(value, f"{where}: {key}")
+            imported = _import_all(value, f"{where}: {key}")
+            value = value if key in KEPT_AS_TEXT else imported
         elif isinstance(value, dict) and key == "evaluation_config":
             value = resolve(value, f"{where}.{key}")
         resolved[key] = value
@@ -101,3 +110,21 @@ def _import_all(value: Any, where: str) -> Any:
     if isinstance(value, dict):
         return {key: _import_all(child, where) for key, child in value.items()}
     return value
+
+
+def find_references(config: dict[str, Any]) -> list[str]:
+    """The references in a config: those of the code keys, and the environment."""
+    found: list[str] = []
+    for key, value in config.items():
+        if takes_code(key) or key == "env":
+            found += _references_in(value)
+        elif isinstance(value, dict) and key == "evaluation_config":
+            found += find_references(value)
+    return found
+
+
+def _references_in(value: Any) -> list[str]:
+    if isinstance(value, list | dict):
+        children = value.values() if isinstance(value, dict) else value
+        return [reference for child in children for reference in _references_in(child)]
+    return [value] if is_reference(value) else []

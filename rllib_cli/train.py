@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rllib_cli import checks, folders, search_space
+from rllib_cli.code_references import find_references
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.experiments import Experiment, env_names
 from rllib_cli.quiet import Screen
@@ -103,7 +104,8 @@ def _train(experiments: list[Experiment], options: RunOptions, screen: Screen) -
 
     envs = [env for plan in plans for env in env_names(plan.experiment)]
     resources = cluster.local_resources(options.num_cpus, options.num_gpus)
-    cluster.start_ray(options.ray_address, resources, envs)
+    references = [r for plan in plans for r in find_references(plan.experiment.config)]
+    cluster.start_ray(options.ray_address, resources, envs, references)
     status = OK
     try:
         if options.ray_address is not None:

@@ -41,7 +41,7 @@ def home(tmp_path):
     return folder
 
 
-def run(arguments, cwd, timeout=240) -> Finished:
+def run(arguments, cwd, timeout=550) -> Finished:
     """Runs ``rllib`` with the given arguments and waits."""
     done = subprocess.run(
         [*COMMAND, *map(str, arguments)],

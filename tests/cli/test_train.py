@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.conftest import COMMAND, Finished, environment, run
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1200)
 
 LONG = ["--stop", "{num_env_steps_sampled_lifetime: 100000000}"]
 
@@ -33,7 +33,7 @@ def stop_after(arguments, cwd, words: str, number: int) -> Finished:
         if words in line:
             break
     process.send_signal(number)
-    out, err = process.communicate(timeout=240)
+    out, err = process.communicate(timeout=550)
     return Finished(process.returncode, "".join(seen) + out, err)
 
 
@@ -265,7 +265,7 @@ def test_the_terminal_shows_a_live_table(home):
         stdout=slave, stderr=slave,
     )  # fmt: skip
     os.close(slave)
-    shown, deadline = b"", time.monotonic() + 240
+    shown, deadline = b"", time.monotonic() + 500
     while time.monotonic() < deadline:
         try:
             part = os.read(master, 4096)

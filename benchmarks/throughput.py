@@ -92,7 +92,7 @@ class Bench:
         self.algorithms: list[Any] = []
 
     def algorithm(self, config: Any) -> Any:
-        """Builds an algorithm and brings it past its warm-up."""
+        """Builds an algorithm."""
         algorithm = config.build_algo()
         self.algorithms.append(algorithm)
         return algorithm
@@ -123,7 +123,8 @@ class Bench:
     def learner(self, env: str, kernel: str, lanes: int = LANES, width: int = 64) -> Contestant:
         """The learner alone, over and over on the same recorded fragments."""
         algorithm = self.algorithm(make_config(env, lanes, width, kernel))
-        length = max(10, FRAGMENT * LANES // lanes)
+        # The torch path is slow: short fragments keep its turns as short as the others'.
+        length = max(10, FRAGMENT * LANES // lanes // (5 if kernel == "torch" else 1))
         fragments: list[list[Fragment]] = [algorithm.stream.next(iter([length])) for _ in range(3)]
         for _ in range(-(-algorithm.config.learning_starts // length) + 1):
             algorithm.learner_group.update(training_data=LaneTrainingData(episodes=fragments[0]))
@@ -279,7 +280,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     lanes, widths = ([100], [64]) if quick else ([10, 30, 100, 300], [64, 256])
     scaling = measure_scaling(lanes, widths, rounds, seconds)
     print_rates("Learner alone, HalfCheetah-v5", scaling)
-    sweep = measure_sweep(ENVIRONMENTS[0], 10, 500 if quick else 2000)
+    locksteps = arguments.sweep_locksteps or (500 if quick else 2000)
+    sweep = measure_sweep(ENVIRONMENTS[0], 10, locksteps)
     print(
         f"\nSweep of {sweep['trials']} trials of {sweep['env_steps']:,} steps over one recorded "
         f"stream: {sweep['sweep_s']:.1f} s; one simulation and {sweep['trials']} times the "
@@ -311,6 +313,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write everything measured to this file")
     parser.add_argument("--rounds", type=int, help="how often each is measured")
     parser.add_argument("--seconds", type=float, help="how long each time")
+    parser.add_argument("--sweep-locksteps", type=int, help="length of a trial of the sweep")
     arguments = parser.parse_args()
     ray.init(
         address="local",

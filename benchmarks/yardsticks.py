@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from rllib_geoffpac import GeoffPACConfig
 from rllib_geoffpac.env_runners.make_env import make_env
 from rllib_geoffpac.lanes import behavior_stream, replay_generator
+from rllib_geoffpac.learners.threads import use_one_thread
 from rllib_geoffpac.modules.mlp import make_mlp
 from rllib_geoffpac.replay import ReplayRing
 
@@ -116,6 +117,7 @@ class TextbookLoop(Lanes):
 
     def __init__(self, env: str, count: int):
         super().__init__(env, count)
+        use_one_thread()
         inputs, outputs = self.observations.shape[1], self.space.shape[0]
         sizes = {"pi": outputs, "v": 1, "c": 1, "v_target": 1, "c_target": 1}
         self.nets = {name: make_mlp(inputs, [64, 64], size) for name, size in sizes.items()}

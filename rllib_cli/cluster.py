@@ -1,6 +1,7 @@
 """Starts a local Ray, or connects to a cluster (imports Ray)."""
 
 import importlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -65,13 +66,19 @@ def package_folders() -> list[str]:
 def _own(references: list[str]) -> list[Any]:
     """The top-level modules of the user's code that are not installed packages.
 
-    Installed ones are the cluster's own business; a module of the working folder is not there.
+    Installed ones are the cluster's own business; a module of the working folder is not there,
+    and neither are those that it imports from there.
     """
-    modules = {}
-    for reference in references:
-        name = reference.partition(":")[0].partition(".")[0]
-        module = importlib.import_module(name)
-        file = getattr(module, "__file__", None)
-        if file and "site-packages" not in file and name not in ("rllib_cli", "rllib_geoffpac"):
+    here = Path.cwd().resolve()
+    named = {reference.partition(":")[0].partition(".")[0] for reference in references}
+    modules = {name: importlib.import_module(name) for name in named}
+    for name, module in list(sys.modules.items()):
+        file = Path(getattr(module, "__file__", None) or "/").resolve()
+        if "." not in name and here in file.parents and file.is_file():
             modules[name] = module
-    return list(modules.values())
+    known = ("rllib_cli", "rllib_geoffpac", "__main__")
+    return [
+        module
+        for name, module in sorted(modules.items())
+        if name not in known and "site-packages" not in (module.__file__ or "site-packages")
+    ]

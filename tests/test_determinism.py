@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from harness import built, digests, learner_of, play_round, stream_of, tiny_config, train
 
+from rllib_geoffpac.env_runners import BehaviorEnvRunner
 from rllib_geoffpac.evaluation import summarize
+from rllib_geoffpac.lanes import LaneAnchor
 
 ITERATIONS = 3
 
@@ -89,9 +91,15 @@ def test_all_lanes_and_seeds_have_streams_of_their_own(ray):
     assert len({action.tobytes() for action in actions}) == len(actions) == 16
 
 
-def test_two_env_runners_have_streams_of_their_own(ray):
-    with built(tiny_config(num_lanes=2).env_runners(num_env_runners=2)) as algo:
-        first, second = stream_of(algo, 20)
+def test_two_env_runners_have_streams_of_their_own():
+    fragments = []
+    for index in (1, 2):
+        runner = BehaviorEnvRunner(
+            config=tiny_config(num_lanes=2), worker_index=index, num_workers=2
+        )
+        anchor = LaneAnchor.start(runner.lane_numbers)
+        fragments.append(runner.sample(start=0, num_locksteps=20, anchor=anchor))
+    first, second = fragments
     assert first.lanes.tolist() == [0] and second.lanes.tolist() == [1]
     assert not np.isin(first.actions, second.actions).any()
 

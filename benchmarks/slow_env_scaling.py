@@ -67,7 +67,12 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=3)
     arguments = parser.parse_args()
     # Sleeping needs no core of its own.
-    ray.init(num_cpus=max(1, *arguments.runners), include_dashboard=False, log_to_driver=False)
+    ray.init(
+        address="local",
+        num_cpus=max(1, *arguments.runners),
+        include_dashboard=False,
+        log_to_driver=False,
+    )
     print("| env runners | env steps/s | speed-up | weights digest |\n|---|---|---|---|")
     first = None
     for count in arguments.runners:

@@ -163,7 +163,13 @@ def main() -> int:
     arguments = parser.parse_args()
     complaints = crash() if arguments.crash else []
     segments = shared_memory()
-    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init(
+        address="local",
+        num_cpus=4,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="ERROR",
+    )
     rows = soak(arguments.minutes, arguments.kill_every)
     complaints += what_grew(rows)
     family = descendants(os.getpid())

@@ -4,6 +4,7 @@ import glob
 import importlib.util
 import math
 import os
+import socket
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -213,6 +214,28 @@ def check_resources(num_cpus: float | None, num_gpus: float | None, address: str
                 f"{option} asks for {asked} {kind}s, but this machine has {available[kind]}. "
                 "Ask for fewer, or use --ray-address to run on a cluster."
             )
+
+
+def check_address(address: str | None) -> None:
+    """Somebody listens at ``--ray-address``; Ray itself would try for minutes."""
+    if address is None or address in ("auto", "local"):
+        return
+    host, colon, port = address.partition("://")[2].rpartition(":")
+    if "://" not in address:
+        host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit() or not 0 < int(port) < 65536:
+        raise UserError(
+            f"--ray-address {address!r} must be 'auto', host:port (for instance 10.0.0.1:6379) or "
+            "ray://host:port."
+        )
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=5):
+            pass
+    except OSError as error:
+        raise UserError(
+            f"--ray-address {address!r}: nobody answers there ({error.strerror or error}). "
+            "Start a cluster with 'ray start --head', or leave the option out."
+        ) from None
 
 
 def check_wandb(project: str | None) -> None:

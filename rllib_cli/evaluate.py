@@ -148,10 +148,11 @@ def describe(result: Evaluation) -> str:
     """The evaluation in a few lines."""
     how = "mean or most likely actions" if result.deterministic else "sampled actions"
     lines = [
-        f"{result.algorithm} on {result.env}, {result.episodes} episodes, {how}, "
-        f"seed {result.seed}",
-        f"J_pi    {_with_error(result.j_pi, result.j_pi_stderr)}  (gamma {result.gamma:g})",
-        f"return  {_with_error(result.episode_return_mean, result.episode_return_stderr)}",
+        f"{result.algorithm} on {result.env}, {result.episodes} "
+        f"episode{'s' * (result.episodes != 1)}, {how}, seed {result.seed}",
+        f"J_pi    {_with_error(result.j_pi, result.j_pi_stderr, result.episodes)}",
+        "return  "
+        + _with_error(result.episode_return_mean, result.episode_return_stderr, result.episodes),
         f"length  {result.episode_len_mean:,.1f} steps",
     ]
     if result.episodes == 1:
@@ -160,5 +161,5 @@ def describe(result: Evaluation) -> str:
     return "\n".join(lines)
 
 
-def _with_error(value: float, error: float) -> str:
-    return f"{value:.4g} +- {error:.2g}"
+def _with_error(value: float, error: float, episodes: int) -> str:
+    return f"{value:.4g} +- {error:.2g}" if episodes > 1 else f"{value:.4g}"

@@ -8,6 +8,28 @@ import typer
 
 from rllib_cli import experiments
 from rllib_cli.errors import UserError
+from rllib_cli.options import (
+    CheckpointAtEnd,
+    CheckpointFreq,
+    DryRun,
+    Env,
+    ExperimentName,
+    KeepCheckpoints,
+    MaxFailures,
+    NumSamples,
+    Quiet,
+    RayAddress,
+    RayCpus,
+    RayGpus,
+    Resume,
+    Seed,
+    Set,
+    Stop,
+    StoragePath,
+    Verbose,
+    Wandb,
+    option,
+)
 
 app = typer.Typer(
     name="rllib",
@@ -30,103 +52,14 @@ app.add_typer(train_app, name="train")
 app.add_typer(example_app, name="example")
 
 
-def _option(text: str, *flags: str, **more: Any) -> Any:
-    return typer.Option(*flags, help=text, show_default=False, **more)
-
-
-Set = Annotated[
-    list[str] | None,
-    _option(
-        "Override one config key; the value is YAML, dots go into nested mappings. Repeatable: "
-        "--set lr=1e-3 --set env_config.size=5",
-        "--set",
-        metavar="KEY=VALUE",
-    ),
-]
-Env = Annotated[
-    str | None,
-    _option("Environment: a gymnasium id, or package.module:name.", "--env", metavar="ENV"),
-]
-Stop = Annotated[
-    str | None,
-    _option(
-        "When a trial ends: a JSON or YAML mapping from result keys to values, for instance "
-        "'{\"num_env_steps_sampled_lifetime\": 100000}'.",
-        "--stop",
-        metavar="MAPPING",
-    ),
-]
-Seed = Annotated[int | None, _option("Seed of the first sample.", "--seed", min=0)]
-NumSamples = Annotated[
-    int | None,
-    _option(
-        "Runs per grid point. Equal seeds give equal runs, so sample k gets seed + k "
-        "(unless seed itself is a search space).",
-        "--num-samples",
-        min=1,
-    ),
-]
-StoragePath = Annotated[
-    str | None,
-    _option("Folder or URI for the results (default: ~/ray_results).", "--storage-path"),
-]
-ExperimentName = Annotated[
-    str | None, _option("Name of the results folder below the storage path.", "--experiment-name")
-]
-Resume = Annotated[
-    bool,
-    _option(
-        "Continue an interrupted run; give the same options. Finished trials are not run again.",
-        "--resume",
-    ),
-]
-CheckpointFreq = Annotated[
-    int | None,
-    _option("Save a checkpoint every N iterations (0: only at the end).", "--checkpoint-freq"),
-]
-CheckpointAtEnd = Annotated[
-    bool | None,
-    _option(
-        "Save a checkpoint when a trial ends (default: yes).",
-        "--checkpoint-at-end/--no-checkpoint-at-end",
-    ),
-]
-KeepCheckpoints = Annotated[
-    int | None, _option("Keep only the newest N checkpoints of a trial.", "--keep-checkpoints-num")
-]
-MaxFailures = Annotated[
-    int | None,
-    _option(
-        "How often a failed trial is restored from its last checkpoint (default: 0; -1: always).",
-        "--max-failures",
-        min=-1,
-    ),
-]
-RayAddress = Annotated[
-    str | None,
-    _option("Run on this Ray cluster ('auto': the one of this machine).", "--ray-address"),
-]
-RayCpus = Annotated[int | None, _option("CPUs of the local Ray (default: all).", "--ray-num-cpus")]
-RayGpus = Annotated[int | None, _option("GPUs of the local Ray (default: all).", "--ray-num-gpus")]
-Wandb = Annotated[
-    str | None, _option("Also log to this Weights & Biases project.", "--wandb-project")
-]
-DryRun = Annotated[
-    bool,
-    _option("Print the resolved trials, resources and folder, and start nothing.", "--dry-run"),
-]
-Verbose = Annotated[bool, _option("Also say where Ray's log is.", "-v", "--verbose")]
-Quiet = Annotated[bool, _option("Print only the final result.", "-q", "--quiet")]
-
-
 @train_app.callback(invoke_without_command=True, no_args_is_help=True)
 def train_options(
     context: typer.Context,
-    algo: Annotated[str | None, _option("Name of the algorithm.", "--algo", "--run")] = None,
+    algo: Annotated[str | None, option("Name of the algorithm.", "--algo", "--run")] = None,
     env: Env = None,
     config: Annotated[
         str | None,
-        _option("Settings of the algorithm: a JSON or YAML mapping.", "--config"),
+        option("Settings of the algorithm: a JSON or YAML mapping.", "--config"),
     ] = None,
     set_: Set = None,
     stop: Stop = None,
@@ -231,25 +164,25 @@ class VideoFormat(str, Enum):
 @app.command(no_args_is_help=True)
 def evaluate(
     checkpoint: Annotated[str, typer.Argument(help="A checkpoint folder of a trial.")],
-    episodes: Annotated[int, _option("Number of episodes (default: 10).", "--episodes")] = 10,
+    episodes: Annotated[int, option("Number of episodes (default: 10).", "--episodes")] = 10,
     env: Env = None,
     deterministic: Annotated[
         bool,
-        _option(
+        option(
             "Take the policy's mean or most likely action (default: sample).", "--deterministic"
         ),
     ] = False,
-    seed: Annotated[int, _option("Seed of episodes and actions (default: 0).", "--seed")] = 0,
+    seed: Annotated[int, option("Seed of episodes and actions (default: 0).", "--seed")] = 0,
     video_dir: Annotated[
-        str | None, _option("Record every episode into this folder.", "--video-dir")
+        str | None, option("Record every episode into this folder.", "--video-dir")
     ] = None,
     video_format: Annotated[
-        VideoFormat, _option("Format of the videos: mp4 or gif.", "--video-format")
+        VideoFormat, option("Format of the videos: mp4 or gif.", "--video-format")
     ] = VideoFormat.mp4,
-    out: Annotated[str | None, _option("Write the result as JSON.", "--out")] = None,
+    out: Annotated[str | None, option("Write the result as JSON.", "--out")] = None,
     weights_only: Annotated[
         bool,
-        _option(
+        option(
             "Do not unpickle the checkpoint: read only arrays from it, settings from params.json. "
             "Use it for checkpoints of strangers.",
             "--weights-only",
@@ -279,14 +212,14 @@ def plot(
     paths: Annotated[list[str], typer.Argument(help="Result folders: experiments or trials.")],
     metric: Annotated[
         str | None,
-        _option(
+        option(
             "Result key to plot (default: J_pi if it was measured, else the episode return).",
             "--metric",
         ),
     ] = None,
     by: Annotated[
         str | None,
-        _option(
+        option(
             "Config keys that distinguish the curves, separated by commas (default: what differs "
             "between the trials, except the seed).",
             "--by",
@@ -294,7 +227,7 @@ def plot(
     ] = None,
     out: Annotated[
         str | None,
-        _option("Picture to write, .png, .pdf or .svg (default: plot.png in the folder).", "--out"),
+        option("Picture to write, .png, .pdf or .svg (default: plot.png in the folder).", "--out"),
     ] = None,
 ) -> None:
     """Draw learning curves, or a heat map over two grid keys, and print a table of results."""

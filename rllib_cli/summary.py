@@ -89,7 +89,9 @@ def collect(results: Any, metric: str, mode: str, ended: set[str] | None = None)
             if value is not None and value == value:
                 candidates.append((sign * value, label, value, checkpoint.path))
     if not candidates:
-        return Outcome(rows)
+        # No trial got as far as the metric: any checkpoint is better than none.
+        saved = [row for row in rows if row.checkpoint]
+        return Outcome(rows, saved[0].label, None, saved[0].checkpoint) if saved else Outcome(rows)
     _, label, value, path = max(candidates, key=lambda candidate: candidate[0])
     return Outcome(rows, label, value, path)
 
@@ -147,11 +149,12 @@ def show(outcome: Outcome, folder: str, metric: str, mode: str, console: Any) ->
         if trial.error_file:
             console.print(f"  {_last_line(trial.error_file)}", markup=False)
     if outcome.best_checkpoint:
-        console.print(
-            f"\nBest checkpoint (trial {outcome.best_trial}, {metric} "
-            f"{number(outcome.best_value)}):\n  {outcome.best_checkpoint}",
-            markup=False,
-        )
+        if outcome.best_value is None:
+            title = f"Checkpoint (trial {outcome.best_trial}; no trial reported {metric})"
+        else:
+            value = number(outcome.best_value)
+            title = f"Best checkpoint (trial {outcome.best_trial}, {metric} {value})"
+        console.print(f"\n{title}:\n  {outcome.best_checkpoint}", markup=False)
         console.print(
             f"\nEvaluate it:\n  rllib evaluate {shlex.quote(outcome.best_checkpoint)} "
             "--episodes 10",

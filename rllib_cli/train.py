@@ -61,6 +61,7 @@ def train(experiments: list[Experiment], options: RunOptions | None = None) -> i
     checks.check_resources(options.num_cpus, options.num_gpus, options.ray_address)
     checks.check_wandb(options.wandb_project)
     checks.check_experiments(experiments)
+    checks.check_address(options.ray_address)
     experiments, renamed = folders.choose_folders(
         experiments, options.resume, options.name_is_given
     )

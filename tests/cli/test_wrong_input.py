@@ -126,6 +126,15 @@ QUICK = {
         options(*PPO, "--ray-address", "auto", "--ray-num-cpus", "1"),
         ["--ray-address"],
     ),
+    "an address where nobody answers": (
+        options(*PPO, "--ray-address", "127.0.0.1:9"),
+        ["nobody answers", "ray start --head"],
+    ),
+    "an address that is none": (options(*PPO, "--ray-address", "cluster"), ["host:port"]),
+    "a stop key of the learner without its module": (
+        options(*PPO, "--stop", "{learners/policy_loss: 1}"),
+        ["learners/default_policy"],
+    ),
     "storage path is a file": (
         {"files": {"taken": ""}, "arguments": [*PPO, "--storage-path", "taken"]},
         ["storage path", "file"],

@@ -1,0 +1,95 @@
+"""The options that several verbs of the command share."""
+
+from typing import Annotated, Any
+
+import typer
+
+
+def option(text: str, *flags: str, **more: Any) -> Any:
+    """An option whose help text says the default itself."""
+    return typer.Option(*flags, help=text, show_default=False, **more)
+
+
+Set = Annotated[
+    list[str] | None,
+    option(
+        "Override one config key; the value is YAML, dots go into nested mappings. Repeatable: "
+        "--set lr=1e-3 --set env_config.size=5",
+        "--set",
+        metavar="KEY=VALUE",
+    ),
+]
+Env = Annotated[
+    str | None,
+    option("Environment: a gymnasium id, or package.module:name.", "--env", metavar="ENV"),
+]
+Stop = Annotated[
+    str | None,
+    option(
+        "When a trial ends: a JSON or YAML mapping from result keys to values, for instance "
+        "'{\"num_env_steps_sampled_lifetime\": 100000}'.",
+        "--stop",
+        metavar="MAPPING",
+    ),
+]
+Seed = Annotated[int | None, option("Seed of the first sample.", "--seed", min=0)]
+NumSamples = Annotated[
+    int | None,
+    option(
+        "Runs per grid point. Equal seeds give equal runs, so sample k gets seed + k "
+        "(unless seed itself is a search space).",
+        "--num-samples",
+        min=1,
+    ),
+]
+StoragePath = Annotated[
+    str | None,
+    option("Folder or URI for the results (default: ~/ray_results).", "--storage-path"),
+]
+ExperimentName = Annotated[
+    str | None, option("Name of the results folder below the storage path.", "--experiment-name")
+]
+Resume = Annotated[
+    bool,
+    option(
+        "Continue an interrupted run; give the same options. Finished trials are not run again.",
+        "--resume",
+    ),
+]
+CheckpointFreq = Annotated[
+    int | None,
+    option("Save a checkpoint every N iterations (0: only at the end).", "--checkpoint-freq"),
+]
+CheckpointAtEnd = Annotated[
+    bool | None,
+    option(
+        "Save a checkpoint when a trial ends (default: yes).",
+        "--checkpoint-at-end/--no-checkpoint-at-end",
+    ),
+]
+KeepCheckpoints = Annotated[
+    int | None, option("Keep only the newest N checkpoints of a trial.", "--keep-checkpoints-num")
+]
+MaxFailures = Annotated[
+    int | None,
+    option(
+        "How often a failed trial is restored from its last checkpoint (default: 0; -1: always).",
+        "--max-failures",
+        min=-1,
+    ),
+]
+RayAddress = Annotated[
+    str | None,
+    option("Run on this Ray cluster ('auto': the one of this machine).", "--ray-address"),
+]
+RayCpus = Annotated[int | None, option("CPUs of the local Ray (default: all).", "--ray-num-cpus")]
+RayGpus = Annotated[int | None, option("GPUs of the local Ray (default: all).", "--ray-num-gpus")]
+Wandb = Annotated[
+    str | None, option("Also log to this Weights & Biases project.", "--wandb-project")
+]
+DryRun = Annotated[
+    bool,
+    option("Print the resolved trials, resources and folder, and start nothing.", "--dry-run"),
+]
+Verbose = Annotated[bool, option("Also say where Ray's log is.", "-v", "--verbose")]
+Quiet = Annotated[bool, option("Print only the final result.", "-q", "--quiet")]

@@ -4,6 +4,7 @@ matplotlib is imported inside the functions that draw.
 """
 
 import importlib.util
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -217,7 +218,9 @@ def plot_command(paths: list[str], metric: str | None, by: str | None, out: str 
             str(row.seeds),
             f"{row.hours:.2f}",
         )
-    console = Console(highlight=False, soft_wrap=True)
+    # Not on a terminal nothing is wrapped.
+    width = None if sys.stdout.isatty() else 10_000
+    console = Console(highlight=False, soft_wrap=True, width=width)
     console.print(f"{drawn.metric}; last: mean over the last tenth of the steps", markup=False)
     console.print(table)
     console.print(f"Written: {drawn.path} ({drawn.kind})", markup=False)

@@ -42,7 +42,8 @@ class TrialResult:
         steps, values = [], []
         for report in self.reports:
             value = report.get(metric)
-            if not isinstance(value, int | float) or isinstance(value, bool):
+            # RLlib reports NaN until there is something to report.
+            if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
                 continue
             step = _steps(report)
             if metric.startswith("evaluation/"):

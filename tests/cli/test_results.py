@@ -49,6 +49,12 @@ def test_a_repeated_evaluation_counts_once_and_where_it_was_made(tmp_path):
     assert steps.tolist() == [100, 300] and values.tolist() == [1.0, 5.0]
 
 
+def test_what_was_not_measured_yet_is_left_out(tmp_path):
+    write_trial(tmp_path / "e" / "t", {}, [report(1, float("nan")), report(2, 2.0)])
+    (trial,) = results.load([str(tmp_path)])
+    assert trial.curve(J_PI)[0].tolist() == [200]
+
+
 def test_a_line_cut_by_a_crash_is_left_out(tmp_path):
     write_trial(tmp_path / "e" / "t", {}, [report(1, 1.0)])
     with open(tmp_path / "e" / "t" / "result.json", "a") as file:

@@ -54,7 +54,12 @@ _METRICS = {
 }
 _DIGITS = 5
 PAPER = "paper"
-_EMPHATIC = {"value_baseline": None, "overlap_coeff": 0.0, "policy_distribution": "gaussian"}
+_EMPHATIC = {
+    "value_baseline": None,
+    "overlap_coeff": 0.0,
+    "policy_distribution": "gaussian",
+    "num_lanes": 10,
+}
 PAPER_SETTINGS: dict[str, dict[str, Any]] = {
     "GeoffPAC": {"gamma_hat": 0.2, "lambda_1": 0.7, "lambda_2": 0.6, **_EMPHATIC},
     "ACE": {"lambda_1": 0.0, **_EMPHATIC},

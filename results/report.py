@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -117,11 +118,27 @@ def entries(curves: pd.DataFrame) -> list[Entry]:
         for _, same_seed in group.groupby("seed"):
             copies = [copy for _, copy in same_seed.groupby("experiment")]
             copies.sort(key=lambda copy: copy["experiment"].iloc[0] != experiment)
+            _check_copies(copies)
             runs.append(max(copies, key=lambda copy: copy["env_steps"].iloc[-1]))
         furthest = max(run["env_steps"].iloc[-1] for run in runs)
         counted = [run for run in runs if _counts(run, furthest)]
         found.append(Entry(*key, experiment, counted, len(runs) - len(counted)))
     return sorted(found, key=_order)
+
+
+def _check_copies(copies: list[pd.DataFrame]) -> None:
+    own = copies[0].set_index("env_steps")["j_pi"]
+    for copy in copies[1:]:
+        other = copy.set_index("env_steps")["j_pi"]
+        steps = own.index.intersection(other.index)
+        if not own[steps].equals(other[steps]):
+            names = " and ".join(c["experiment"].iloc[0] for c in (copies[0], copy))
+            what = f"{copy['variant'].iloc[0]!r}, seed {copy['seed'].iloc[0]}"
+            warnings.warn(
+                f"{names} should hold the same run ({what}) and differ: were they made by the "
+                "same version? The longer one counts.",
+                stacklevel=2,
+            )
 
 
 def _counts(run: pd.DataFrame, furthest: int) -> bool:
@@ -195,7 +212,8 @@ def variant_entries(found: list[Entry]) -> list[Entry]:
 def tables(found: list[Entry], random_agent: pd.DataFrame) -> str:
     """The tables of the README's section 'Results', in Markdown."""
     variants = variant_entries(found)
-    circle = [entry for entry in found if entry.task == "TwoCircle-v0"]
+    # The cells of the heat map are not evaluated, and stand in its picture.
+    circle = [e for e in found if e.task == "TwoCircle-v0" and e.runs[0]["j_pi"].notna().any()]
     random = random_agent.set_index("task")
     lines = [
         "Interquartile mean over seeds [95 % bootstrap interval]; below 3 seeds the mean. Last: "

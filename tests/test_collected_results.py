@@ -152,7 +152,9 @@ def test_the_same_run_in_two_experiments_counts_once_and_the_longer_one(tmp_path
     write_trial(tmp_path, 0, [-20.0, -6.0], experiment="reacher-geoffpac")
     write_trial(tmp_path, 1, [-20.0, -6.0, -5.0], experiment="reacher-geoffpac")
     write_trial(tmp_path, 0, [-20.0, -6.0, -4.0])
-    (entry,) = report.entries(collected(tmp_path))
+    write_trial(tmp_path, 1, [-20.0, -8.0])
+    with pytest.warns(UserWarning, match="'paper', seed 1.* differ"):
+        (entry,) = report.entries(collected(tmp_path))
     assert entry.experiment == "reacher-geoffpac"
     assert entry.steps == [1200, 1200]
     assert entry.interval("j_pi", "last").iqm == -4.5

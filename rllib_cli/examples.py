@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Any
 
 from rllib_cli.errors import UserError, nearest
 
@@ -27,8 +27,8 @@ class Example:
         return first.lstrip("# ").rstrip()
 
 
-def _root() -> Traversable:
-    """Inside the package in a wheel, beside it in a checkout."""
+def _root() -> Any:
+    """A folder inside the package in a wheel, beside it in a checkout."""
     installed = resources.files("rllib_cli") / "tuned_examples"
     if installed.is_dir():
         return installed

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import ray
+from ray._common.utils import reset_ray_address
 from ray.cluster_utils import Cluster
 from small_runs import ROOT
 
@@ -30,3 +31,4 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
         ray.shutdown()
         cluster.shutdown()
+        reset_ray_address()  # Or a later `ray.init()` looks for this cluster.

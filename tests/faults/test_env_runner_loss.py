@@ -100,7 +100,7 @@ def test_runners_killed_again_and_again_leave_the_weights_as_they_are(undisturbe
                         os.kill(int(file.name), signal.SIGKILL)
                         killed.append(file.name)
 
-    config = drift_config(step_seconds=0.008, pids=str(tmp_path)).env_runners(num_env_runners=2)
+    config = drift_config(step_seconds=0.005, pids=str(tmp_path)).env_runners(num_env_runners=2)
     with built(config) as algorithm:
         killer = threading.Thread(target=kill)
         killer.start()
@@ -110,7 +110,7 @@ def test_runners_killed_again_and_again_leave_the_weights_as_they_are(undisturbe
             over.set()
             killer.join()
     assert [result["weights_digest"] for result in results] == undisturbed[:2]
-    assert len(killed) >= 3
+    assert len(killed) >= 2
     assert counters(results[-1])["env_runners_lost"] >= 2
 
 

@@ -75,14 +75,16 @@ def mean_with_band(axes: Any, runs: list[tuple[np.ndarray, np.ndarray]], **line:
     axes.fill_between(steps, mean - error, mean + error, color=drawn.get_color(), alpha=0.2, lw=0)
 
 
-def heat_map(rows: list[Row], keys: list[str], label: str, title: str = "") -> Figure:
-    """Final performance over two settings, with the values written into the cells."""
+def heat_map(
+    rows: list[Row], keys: list[str], label: str, title: str = "", cell: str = ".3g"
+) -> Figure:
+    """Final performance over two settings, with the values in the cells (in the format `cell`)."""
     columns, lines = (len({row.keys[axis] for row in rows}) for axis in (0, 1))
     with plt.rc_context({**STYLE, "axes.grid": False}):
         figure, axes = plt.subplots(
             figsize=(max(4.2, 1.6 + 0.62 * columns), max(3.4, 1.2 + 0.5 * lines))
         )
-        heat_map_on(axes, rows, keys, label)
+        heat_map_on(axes, rows, keys, label, cell)
         seeds = sorted({row.seeds for row in rows})
         count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
         _set_title(axes, title, f"mean of {count} seed{'s' * (seeds[-1] != 1)} per cell")
@@ -90,7 +92,7 @@ def heat_map(rows: list[Row], keys: list[str], label: str, title: str = "") -> F
     return figure
 
 
-def heat_map_on(axes: Any, rows: list[Row], keys: list[str], label: str) -> Any:
+def heat_map_on(axes: Any, rows: list[Row], keys: list[str], label: str, cell: str = ".3g") -> Any:
     """Draws a heat map into given axes, with its colour bar; cell (x, y) is at their ranks."""
     xs = sorted({row.keys[0] for row in rows})
     ys = sorted({row.keys[1] for row in rows})
@@ -104,11 +106,11 @@ def heat_map_on(axes: Any, rows: list[Row], keys: list[str], label: str) -> Any:
     axes.set_xlabel(short(keys[0]))
     axes.set_ylabel(short(keys[1]))
     axes.spines[:].set_visible(False)
-    _write_cells(axes, values)
+    _write_cells(axes, values, cell)
     return image
 
 
-def _write_cells(axes: Any, values: np.ndarray) -> None:
+def _write_cells(axes: Any, values: np.ndarray, cell: str) -> None:
     low, high = np.nanmin(values), np.nanmax(values)
     size = 9 if values.shape[1] <= 6 else 7
     for (y, x), value in np.ndenumerate(values):
@@ -116,7 +118,7 @@ def _write_cells(axes: Any, values: np.ndarray) -> None:
             continue
         dark = (value - low) < 0.6 * (high - low)
         color = "white" if dark and high > low else "black"
-        axes.text(x, y, f"{value:.3g}", ha="center", va="center", color=color, fontsize=size)
+        axes.text(x, y, f"{value:{cell}}", ha="center", va="center", color=color, fontsize=size)
 
 
 def is_grid(keys: list[str], rows: list[Row]) -> bool:

@@ -155,7 +155,8 @@ def two_circle_heat_map(curves: pd.DataFrame) -> Figure | None:
     rows = grid_rows(report.entries(part), keys, lambda run: report.pick(run["pi_outer"], "last"))
     if not rows or not drawing.is_grid(keys, rows):
         return None
-    figure = drawing.heat_map(rows, keys, r"final $\pi(\mathtt{A} \rightarrow \mathtt{B})$")
+    label = r"final $\pi(\mathtt{A} \rightarrow \mathtt{B})$"
+    figure = drawing.heat_map(rows, keys, label, cell=".2f")
     axes = figure.axes[0]
     axes.images[0].set_clim(0, 1)
     limits = axes.get_xlim(), axes.get_ylim()

@@ -110,7 +110,7 @@ def what_grew(rows: list[tuple[float, float, int]]) -> list[str]:
     return complaints
 
 
-def wait_until_gone(pids: set[int], seconds: float = 30) -> set[int]:
+def wait_until_gone(pids: set[int], seconds: float = 90) -> set[int]:
     """Returns the processes that are still alive after so long."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -7,7 +7,6 @@ the transitions enter the replay ring. The target networks are synchronised ever
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
 from typing import Any
@@ -15,44 +14,36 @@ from typing import Any
 import numpy as np
 import torch
 from ray.rllib.core import DEFAULT_MODULE_ID
-from ray.rllib.core.learner.learner import Learner
 from ray.rllib.core.learner.torch.torch_learner import TorchLearner
 from ray.rllib.utils.annotations import override
 from ray.rllib.utils.typing import StateDict
 
 from rllib_geoffpac.baseline import RunningMoments
-from rllib_geoffpac.checkpoints import CheckpointedPart
 from rllib_geoffpac.connectors import EmphaticTraces, LaneAligner
 from rllib_geoffpac.connectors.lane_aligner import CHAIN_START
-from rllib_geoffpac.lanes import Fragment, replay_generator
+from rllib_geoffpac.lanes import Fragment
 from rllib_geoffpac.learners.fast_lockstep import KernelLockstep, why_not_fast
+from rllib_geoffpac.learners.lane_learner import LaneLearner
 from rllib_geoffpac.learners.report import report
-from rllib_geoffpac.learners.threads import use_one_thread
 from rllib_geoffpac.learners.torch_lockstep import TorchLockstep
 from rllib_geoffpac.modules import EmphaticRLModule
-from rllib_geoffpac.replay import ReplayRing
 
 logger = logging.getLogger(__name__)
 
 COMPONENT_LEARNER_CONNECTOR = "learner_connector"
-COMPONENT_PROGRESS = "progress"
-COMPONENT_REPLAY = "replay"
 
 
-class EmphaticLearner(CheckpointedPart, TorchLearner):
-    """Consumes all lanes in lockstep, in lane order; one learner only."""
+class EmphaticLearner(LaneLearner):
+    """Critics, traces and actor, lockstep by lockstep."""
+
+    rl_module: EmphaticRLModule
 
     @override(TorchLearner)
     def build(self) -> None:
-        use_one_thread()
         super().build()
-        config = self.config
         self.aligner: LaneAligner = self._learner_connector[LaneAligner][0]
         self.traces: EmphaticTraces = self._learner_connector[EmphaticTraces][0]
-        self.moments = RunningMoments(config.baseline_decay)
-        self.replay = ReplayRing(max(1, config.replay_capacity // config.num_lanes))
-        self.replay_rng = replay_generator(config.seed)
-        self.num_locksteps = 0
+        self.moments = RunningMoments(self.config.baseline_decay)
         self.lockstep = self._make_lockstep()
 
     def _make_lockstep(self) -> TorchLockstep | KernelLockstep:
@@ -72,17 +63,6 @@ class EmphaticLearner(CheckpointedPart, TorchLearner):
         )
         optimizers = dict(self.get_optimizers_for_module(DEFAULT_MODULE_ID))
         return lockstep_class(module, self.config, self.traces, optimizers, self.moments)
-
-    @property
-    def rl_module(self) -> EmphaticRLModule:
-        """The one module that is learned."""
-        return self.module[DEFAULT_MODULE_ID]
-
-    @override(Learner)
-    def _make_module(self):
-        module = super()._make_module()
-        module[DEFAULT_MODULE_ID].make_target_networks()
-        return module
 
     @override(TorchLearner)
     def configure_optimizers_for_module(self, module_id, config=None) -> None:
@@ -133,7 +113,7 @@ class EmphaticLearner(CheckpointedPart, TorchLearner):
         learn = self.num_locksteps >= config.learning_starts
         replayed = None
         if learn and config.replay_batch_size and self.replay.size:
-            replayed = self.replay.sample(self.replay_rng, config.replay_batch_size)
+            replayed = self.replay.sample(self.rng, config.replay_batch_size)
         self.lockstep.step(row, replayed, learn)
         if config.replay_batch_size:
             self.replay.add({n: c[None] for n, c in row.items() if n != CHAIN_START})
@@ -155,51 +135,26 @@ class EmphaticLearner(CheckpointedPart, TorchLearner):
             second.append(np.zeros_like(first[-1]) if z2 is None else z2.cpu().numpy())
         return np.stack(first), np.stack(second)
 
-    def weights_digest(self) -> str:
-        """The first 12 hex digits of a sha256 over all parameters, the target copies included."""
-        digest = hashlib.sha256()
-        for name, tensor in sorted(self.rl_module.state_dict().items()):
-            digest.update(name.encode())
-            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-        return digest.hexdigest()[:12]
+    @override(LaneLearner)
+    def _get_progress(self) -> dict[str, Any]:
+        return {**super()._get_progress(), "moments": self.moments.get_state()}
 
-    def _is_finite(self) -> bool:
-        return all(bool(torch.isfinite(p).all()) for p in self.rl_module.parameters())
+    @override(LaneLearner)
+    def _set_progress(self, progress: dict[str, Any]) -> None:
+        super()._set_progress(progress)
+        self.moments.set_state(progress["moments"])
 
-    @override(Learner)
-    def compute_loss_for_module(self, *, module_id, config, batch, fwd_out):
-        raise RuntimeError("EmphaticLearner has no single loss; see TorchLockstep.")
-
-    @override(Learner)
+    @override(LaneLearner)
     def get_state(self, components=None, *, not_components=None, **kwargs: Any) -> StateDict:
         self.lockstep.store_state()
         state = super().get_state(components, not_components=not_components, **kwargs)
-
-        def wanted(component: str) -> bool:
-            return self._check_component(component, components, not_components)
-
-        if wanted(COMPONENT_LEARNER_CONNECTOR):
+        if self._check_component(COMPONENT_LEARNER_CONNECTOR, components, not_components):
             state[COMPONENT_LEARNER_CONNECTOR] = self._learner_connector.get_state()
-        if wanted(COMPONENT_PROGRESS):
-            state[COMPONENT_PROGRESS] = {
-                "num_locksteps": self.num_locksteps,
-                "moments": self.moments.get_state(),
-                "replay_rng": self.replay_rng.bit_generator.state,
-            }
-        if self.config.checkpoint_replay and wanted(COMPONENT_REPLAY):
-            state[COMPONENT_REPLAY] = self.replay.get_state()
         return state
 
-    @override(Learner)
+    @override(LaneLearner)
     def set_state(self, state: StateDict) -> None:
         super().set_state(state)
         if COMPONENT_LEARNER_CONNECTOR in state:
             self._learner_connector.set_state(state[COMPONENT_LEARNER_CONNECTOR])
-        if COMPONENT_PROGRESS in state:
-            progress = state[COMPONENT_PROGRESS]
-            self.num_locksteps = progress["num_locksteps"]
-            self.moments.set_state(progress["moments"])
-            self.replay_rng.bit_generator.state = progress["replay_rng"]
-        if COMPONENT_REPLAY in state:
-            self.replay.set_state(state[COMPONENT_REPLAY])
         self.lockstep.load_state()

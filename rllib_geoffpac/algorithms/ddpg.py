@@ -11,7 +11,8 @@ from ray.rllib.connectors.learner import LearnerConnectorPipeline
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.utils.annotations import override
 
-from rllib_geoffpac.algorithms.lane_algorithm import LaneAlgorithm, LaneAlgorithmConfig
+from rllib_geoffpac.algorithms.lane_algorithm import LaneAlgorithm
+from rllib_geoffpac.algorithms.lane_config import LaneAlgorithmConfig
 from rllib_geoffpac.algorithms.validation import is_choice, is_count, is_number
 from rllib_geoffpac.connectors import LaneAligner
 from rllib_geoffpac.env_runners import BehaviorEnvRunner, ExploringEnvRunner

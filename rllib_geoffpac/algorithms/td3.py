@@ -9,7 +9,7 @@ from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
 from ray.rllib.utils.annotations import override
 
 from rllib_geoffpac.algorithms.ddpg import DDPG, DDPGConfig
-from rllib_geoffpac.algorithms.lane_algorithm import LaneAlgorithmConfig
+from rllib_geoffpac.algorithms.lane_config import LaneAlgorithmConfig
 from rllib_geoffpac.algorithms.validation import is_count, is_number
 from rllib_geoffpac.learners.deterministic_actor_critic_learner import TD3Learner
 

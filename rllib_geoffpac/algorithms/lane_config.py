@@ -1,0 +1,278 @@
+"""The configuration that all our algorithms share: lanes, behaviour, sampling, evaluation of pi."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
+from ray.rllib.utils.annotations import override
+from ray.util.debug import log_once
+
+from rllib_geoffpac.algorithms.validation import (
+    is_count,
+    is_folder,
+    is_number,
+    unknown_key_message,
+)
+from rllib_geoffpac.env_runners import BehaviorEnvRunner, TargetPolicyEnvRunner
+from rllib_geoffpac.evaluation import evaluate_target_policy
+from rllib_geoffpac.stream_identity import why_not_recordable
+
+
+class LaneAlgorithmConfig(AlgorithmConfig):
+    """Configuration of an algorithm that learns from lanes of a fixed behaviour policy.
+
+    Hyperparameters change the result; resources (`num_env_runners`, `num_learners`,
+    `rollout_fragment_length`, `sample_ahead`) never do.
+    """
+
+    def __init__(self, algo_class: type | None = None):
+        super().__init__(algo_class=algo_class)
+        self.seed = 0
+        self.gamma = 0.99
+        # Lanes and behaviour.
+        self.num_lanes = 10
+        self.behavior: Any = "uniform"
+        self.sample_ahead = 2
+        self.experience_cache: str | None = None
+        self.experience_cache_max_gb = 50.0
+        self.max_env_failures_in_a_row = 3
+        self.env_hang_timeout_s = 300.0
+        self.env_runner_lost_timeout_s = 600.0
+        self.rollout_fragment_length = 100
+        self.min_sample_timesteps_per_iteration = 2000
+        self.min_time_s_per_iteration = None
+        self.checkpoint_replay = True
+        # Evaluation.
+        self.evaluation_horizon: int | None = None
+        self.evaluation_duration = 10
+        self.custom_evaluation_function = evaluate_target_policy
+        # The samplers need no weights and no connectors.
+        self.env_runner_cls = BehaviorEnvRunner
+        self.add_default_connectors_to_learner_pipeline = False
+        self._dont_auto_sync_env_runner_states = True
+        self.broadcast_env_runner_states = False
+
+    @override(AlgorithmConfig)
+    def training(
+        self,
+        *,
+        num_lanes: int = NotProvided,
+        checkpoint_replay: bool = NotProvided,
+        **kwargs: Any,
+    ) -> LaneAlgorithmConfig:
+        """Sets the training related configuration.
+
+        Args:
+            num_lanes: Environment instances, each with its own traces (the paper's 'number of
+                workers'). A hyperparameter: it changes what is learned.
+            checkpoint_replay: Whether checkpoints hold the replay ring. Exact resume needs it.
+            kwargs: RLlib's: gamma, lr, grad_clip, ...
+        """
+        self._set_own({"num_lanes": num_lanes, "checkpoint_replay": checkpoint_replay})
+        known = {"gamma", "lr", "grad_clip", "learner_class", "model"}
+        for key in kwargs.keys() - known:
+            if not hasattr(self, key):
+                raise ValueError(unknown_key_message(key, vars(self), type(self).__name__))
+        super().training(**kwargs)
+        return self
+
+    @override(AlgorithmConfig)
+    def env_runners(
+        self,
+        *,
+        behavior: Any = NotProvided,
+        sample_ahead: int = NotProvided,
+        experience_cache: str | None = NotProvided,
+        experience_cache_max_gb: float = NotProvided,
+        max_env_failures_in_a_row: int = NotProvided,
+        env_hang_timeout_s: float = NotProvided,
+        env_runner_lost_timeout_s: float = NotProvided,
+        **kwargs: Any,
+    ) -> LaneAlgorithmConfig:
+        """Sets the sampling related configuration.
+
+        Args:
+            behavior: mu: "uniform", or a fixed policy with `sample(observation, rng) -> action,
+                log_density` (the object, a factory of (observation_space, action_space), or
+                'package.module:name').
+            sample_ahead: Fragments that remote env runners may simulate ahead of the learner.
+            experience_cache: A folder. What the lanes produce is recorded there and read by every
+                trial that would simulate the same: same environment, `env_config`, behaviour,
+                seed, lane and library versions. The weights are the same with and without it. An
+                edit of the file that defines the environment starts a new stream; one in a
+                module that it imports is not seen: empty the folder then.
+            experience_cache_max_gb: Nothing more is recorded once the folder holds so much.
+            max_env_failures_in_a_row: With `restart_failed_sub_environments`, how many failures
+                of a lane's environment in a row are survived.
+            env_hang_timeout_s: An env runner that gives no fragment for so long is replaced.
+            env_runner_lost_timeout_s: How long to wait for a lost env runner to come back.
+            kwargs: RLlib's: num_env_runners, rollout_fragment_length (in locksteps), ...
+        """
+        own = {k: v for k, v in locals().items() if k not in ("self", "kwargs", "__class__")}
+        self._set_own(own)
+        super().env_runners(**kwargs)
+        return self
+
+    @override(AlgorithmConfig)
+    def evaluation(
+        self, *, evaluation_horizon: int | None = NotProvided, **kwargs: Any
+    ) -> LaneAlgorithmConfig:
+        """Sets the evaluation related configuration.
+
+        Args:
+            evaluation_horizon: Cut evaluation episodes after so many steps; None: the
+                environment's own time limit, or 1000 where it has none.
+            kwargs: RLlib's. Actions are sampled from pi; `evaluation_config={"explore": False}`
+                takes the mean or the most likely action instead.
+        """
+        self._set_own({"evaluation_horizon": evaluation_horizon})
+        super().evaluation(**kwargs)
+        return self
+
+    def _set_own(self, values: dict[str, Any]) -> None:
+        for key, value in values.items():
+            if value is not NotProvided:
+                setattr(self, key, value)
+
+    @override(AlgorithmConfig)
+    def update_from_dict(self, config_dict: dict[str, Any]) -> LaneAlgorithmConfig:
+        known = set(vars(self)) | set(self.to_dict())
+        for key in config_dict:
+            translated = self._translate_special_keys(key, warn_deprecated=False)
+            if not {key, translated} & known and not key.startswith("_"):
+                raise ValueError(unknown_key_message(key, known, type(self).__name__))
+        return super().update_from_dict(config_dict)
+
+    def _checks(self) -> list[tuple[str, Any, bool, str]]:
+        """(key, value, whether it is possible, what is allowed) of the keys to validate."""
+        fragment = self.rollout_fragment_length
+        lanes, per_runner = self._possible_lanes, self.num_envs_per_env_runner
+        runners = self.num_env_runners if is_count(self.num_env_runners, 0)[0] else 0
+        checks = [
+            ("gamma", is_number(self.gamma, 0, 1), "a number from 0 to 1"),
+            (
+                "seed",
+                *is_count(self.seed, 0),
+            ),
+            ("lr", is_number(self.lr, 0, above=True), "one number above 0 (no schedule)"),
+            (
+                "grad_clip",
+                self.grad_clip is None or is_number(self.grad_clip, 0, above=True),
+                "a number above 0, or None for no clipping",
+            ),
+            ("num_lanes", *is_count(self.num_lanes, 1)),
+            (
+                "rollout_fragment_length",
+                is_count(fragment, 1)[0],
+                "a whole number of locksteps >= 1",
+            ),
+            (
+                "min_sample_timesteps_per_iteration",
+                is_count(self.min_sample_timesteps_per_iteration, 1)[0],
+                "a whole number of env steps >= 1, the length of an iteration",
+            ),
+            ("sample_ahead", *is_count(self.sample_ahead, 0)),
+            (
+                "experience_cache",
+                is_folder(self.experience_cache),
+                "None or the path of a folder, which may not exist yet",
+            ),
+            (
+                "experience_cache_max_gb",
+                is_number(self.experience_cache_max_gb, 0, above=True, infinite=True),
+                "a number above 0",
+            ),
+            ("max_env_failures_in_a_row", *is_count(self.max_env_failures_in_a_row, 1)),
+            (
+                "env_hang_timeout_s",
+                is_number(self.env_hang_timeout_s, 0, above=True, infinite=True),
+                "a number of seconds above 0",
+            ),
+            (
+                "env_runner_lost_timeout_s",
+                is_number(self.env_runner_lost_timeout_s, 0, infinite=True),
+                "a number of seconds >= 0",
+            ),
+            (
+                "evaluation_horizon",
+                self.evaluation_horizon is None or is_count(self.evaluation_horizon, 1)[0],
+                "a whole number of steps >= 1, or None",
+            ),
+            (
+                "evaluation_duration_unit",
+                self.evaluation_duration_unit == "episodes",
+                "'episodes': J_pi is an average over whole episodes",
+            ),
+            (
+                "evaluation_duration",
+                is_count(self.evaluation_duration, 1)[0],
+                "a whole number of episodes >= 1",
+            ),
+            (
+                "num_learners",
+                self.num_learners in (0, 1),
+                "0 or 1: learning is sequential; scale env runners (num_env_runners) for slow "
+                "simulators or trials (num_samples, grid_search) instead",
+            ),
+        ]
+        if not self.in_evaluation:
+            share = f"{per_runner} envs on each of {max(1, runners)} env runners"
+            checks += [
+                (
+                    "num_env_runners",
+                    is_count(self.num_env_runners, 0)[0] and runners <= lanes,
+                    f"at most `num_lanes`={self.num_lanes}, so that each has a lane",
+                ),
+                (
+                    "num_envs_per_env_runner",
+                    per_runner in (1, None) or per_runner * max(1, runners) == lanes,
+                    f"left out: `num_lanes`={self.num_lanes} says how many environments there "
+                    f"are, which {share} contradict",
+                ),
+            ]
+        return [(key, getattr(self, key), ok, allowed) for key, ok, allowed in checks]
+
+    @override(AlgorithmConfig)
+    def validate(self) -> None:
+        for key, value, possible, allowed in self._checks():
+            if not possible:
+                self._value_error(f"`{key}` is {value!r}; allowed is {allowed}.")
+        if self.experience_cache is not None:
+            self._validate_recording()
+        if self.is_multi_agent:
+            self._value_error(
+                "Multi-agent setups are not supported: remove `policies` and "
+                "`policy_mapping_fn`, and use a single-agent environment."
+            )
+        # RLlib's advice to switch the new API stack off would lead nowhere: say it is said.
+        log_once(f"{self.algo_class.__name__}_on_new_api_stack")
+        super().validate()
+
+    def _validate_recording(self) -> None:
+        # Tune's trials run in folders of their own: a relative path is meant from where the
+        # experiment was started.
+        started_in = os.environ.get("TUNE_ORIG_WORKING_DIR", "")
+        self.experience_cache = os.path.abspath(
+            os.path.join(started_in, os.path.expanduser(self.experience_cache))
+        )
+        obstacle = why_not_recordable(self)
+        if obstacle:
+            self._value_error(f"`experience_cache` is {self.experience_cache!r}, but {obstacle}.")
+
+    @property
+    def _possible_lanes(self) -> int:
+        """`num_lanes`, by which other keys are judged; 1 where it is impossible itself."""
+        return self.num_lanes if is_count(self.num_lanes, 1)[0] else 1
+
+    def fragment_length(self, lockstep: int) -> int:
+        """How many locksteps a fragment that begins at `lockstep` may have."""
+        return self.rollout_fragment_length
+
+    @override(AlgorithmConfig)
+    def get_evaluation_config_object(self) -> AlgorithmConfig | None:
+        config = super().get_evaluation_config_object()
+        if config is not None:
+            config.env_runner_cls = TargetPolicyEnvRunner
+        return config

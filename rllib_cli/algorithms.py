@@ -49,11 +49,11 @@ def build_config(run: str, config: dict[str, Any]) -> Any:
     return algorithm_class(run).get_default_config().update_from_dict(to_attributes(config))
 
 
-def make_env(env: str, env_config: dict[str, Any] | None = None, **make_arguments: Any) -> Any:
+def make_env(env: Any, env_config: dict[str, Any] | None = None, **make_arguments: Any) -> Any:
     """Creates an environment: a gymnasium id, a Tune-registered name, or ``package.module:name``.
 
     Args:
-        env: The name.
+        env: The name, or what a Python experiment gives instead: a class or a function.
         env_config: The experiment's ``env_config``.
         make_arguments: Further arguments of ``gymnasium.make``, such as ``render_mode``.
     """
@@ -63,7 +63,7 @@ def make_env(env: str, env_config: dict[str, Any] | None = None, **make_argument
 
     importlib.import_module("rllib_geoffpac")
     env_config = dict(env_config or {})
-    target = _env_reference(env)
+    target = env if callable(env) else _env_reference(env)
     if target is not None:
         return target(EnvContext({**env_config, **make_arguments}, worker_index=0))
     # gymnasium's ids first: this function is itself what Tune's registry calls for some of them.

@@ -17,9 +17,9 @@ from rllib_cli.experiments import Experiment
 def check_experiments(experiments: list[Experiment]) -> None:
     """Raises UserError for the first mistake that is visible without RLlib."""
     for experiment in experiments:
-        if experiment.python_config is None:
+        if experiment.algorithm is None:
             check_algorithm(experiment.run)
-            check_config(experiment.config, experiment.run)
+        check_config(experiment.config, experiment.run)
         check_stop(experiment)
         check_run_settings(experiment)
         check_storage(experiment)
@@ -67,7 +67,10 @@ def check_config(config: dict[str, Any], run: str) -> None:
             f"{run} needs an environment: give 'env' in the experiment or --env on the command "
             "line, for instance --env CartPole-v1."
         )
-    if env is not None and not isinstance(env, str) and not search_space.is_search_space(env):
+    given_as_code = callable(env)  # in a Python experiment
+    if env is not None and not (
+        isinstance(env, str) or given_as_code or search_space.is_search_space(env)
+    ):
         raise UserError(
             f"env must be text: a gymnasium id such as HalfCheetah-v5, or package.module:name; "
             f"got {env!r} ({type(env).__name__})."
@@ -80,12 +83,8 @@ def check_config(config: dict[str, Any], run: str) -> None:
 
 def check_stop(experiment: Experiment) -> None:
     """Every stop key will be reported, and its value is a finite number."""
-    config = experiment.config
-    if experiment.python_config is not None:
-        python_config = experiment.python_config
-        config = {"evaluation_interval": python_config.evaluation_interval, "callbacks": True}
     for key, value in experiment.stop.items():
-        result_keys.check_result_key(key, "stop", experiment.run, config)
+        result_keys.check_result_key(key, "stop", experiment.run, experiment.config)
         _require(_is_finite_number(value), f"stop: {key}", value, "a finite number")
 
 

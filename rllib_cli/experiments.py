@@ -24,7 +24,7 @@ class Experiment:
         tune_config: ``metric``, ``mode``, ``scheduler``, ``max_concurrent_trials``, ...
         failure_config: ``max_failures``.
         storage_path: Folder or URI that receives the experiment's folder; None is Tune's default.
-        python_config: The ``AlgorithmConfig`` of a ``.py`` file.
+        algorithm: The Algorithm class of a ``.py`` file; None finds it by ``run``.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Experiment:
     tune_config: dict[str, Any] = field(default_factory=dict)
     failure_config: dict[str, Any] = field(default_factory=dict)
     storage_path: str | None = None
-    python_config: Any = None
+    algorithm: type | None = None
 
     @property
     def folder(self) -> str:
@@ -66,7 +66,9 @@ def load(path: str | Path) -> list[Experiment]:
     if path.is_dir():
         raise UserError(f"{str(path)!r} is a folder; give the experiment file inside it.")
     if path.suffix == ".py":
-        return [_load_python(path)]
+        from rllib_cli.python_file import load_python
+
+        return [load_python(path)]
     if path.suffix not in (".yaml", ".yml", ".json"):
         raise UserError(
             f"{str(path)!r}: an experiment file ends in .yaml, .yml, .json or .py, "
@@ -288,39 +290,9 @@ def flatten(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _load_python(path: Path) -> Experiment:
-    """Runs a ``.py`` experiment; unlike YAML it is code that the user trusts."""
-    import runpy
-    import traceback
-
-    try:
-        namespace = runpy.run_path(str(path), run_name="rllib_experiment")
-    except BaseException as error:
-        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
-        line = f"line {frames[-1].lineno}: " if frames else ""
-        raise UserError(f"{path}: {line}{type(error).__name__}: {error}") from None
-    if "config" not in namespace:
-        raise UserError(
-            f"{path}: a Python experiment defines 'config', an AlgorithmConfig "
-            "(and optionally 'stop', a dict)."
-        )
-    config, stop = namespace["config"], namespace.get("stop", {})
-    algorithm = getattr(config, "algo_class", None)
-    if algorithm is None:
-        raise UserError(
-            f"{path}: 'config' must be an AlgorithmConfig of an algorithm, for instance "
-            f"GeoffPACConfig(), got a {type(config).__name__}."
-        )
-    if not isinstance(stop, dict):
-        raise UserError(f"{path}: 'stop' must be a dict, got a {type(stop).__name__}.")
-    return Experiment(
-        name=path.stem, run=algorithm.__name__, stop=flatten(stop), python_config=config
-    )
-
-
 def env_names(experiment: Experiment) -> list[str]:
     """The names of the environments of an experiment; several if they are searched over."""
-    env = experiment.config.get("env") or getattr(experiment.python_config, "env", None)
+    env = experiment.config.get("env")
     if search_space.is_search_space(env):
         env = next(iter(env.values()))
     return [name for name in (env if isinstance(env, list) else [env]) if isinstance(name, str)]

@@ -84,12 +84,9 @@ def _check_same_experiment(experiment: Experiment) -> None:
 
 def metric_and_mode(experiment: Experiment) -> tuple[str, str]:
     """What 'best' means for an experiment."""
-    config = experiment.config
-    if experiment.python_config is not None:
-        config = {"evaluation_interval": experiment.python_config.evaluation_interval}
     metric = experiment.tune_config.get("metric")
     mode = experiment.tune_config.get("mode", "max")
-    return metric or result_keys.default_metric(experiment.run, config), mode
+    return metric or result_keys.default_metric(experiment.run, experiment.config), mode
 
 
 def write_spec(folder: str, spec: dict[str, Any]) -> None:

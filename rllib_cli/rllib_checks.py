@@ -39,9 +39,7 @@ def check_experiment(experiment: Experiment) -> list[Trial]:
     Raises:
         UserError: For the first mistake found.
     """
-    if experiment.python_config is not None:
-        return [_python_trial(experiment)]
-    algorithm = algorithm_class(experiment.run)
+    algorithm = experiment.algorithm or algorithm_class(experiment.run)
     default = algorithm.get_default_config()
     check_keys(experiment.config, default, experiment.run)
     check_types(experiment.config, default)
@@ -49,7 +47,8 @@ def check_experiment(experiment: Experiment) -> list[Trial]:
     code_references.resolve(experiment.config)
     trials = resolve_trials(experiment)
     for env, env_config in _environments(trials):
-        check_env(env)
+        if isinstance(env, str):
+            check_env(env)
         _check_env_can_be_made(env, env_config)
     checked: dict[str, dict[str, float]] = {}
     resolved = []
@@ -86,7 +85,10 @@ def config_keys(default: Any) -> set[str]:
     }
     attributes -= {"algo_class", "framework_str", "callbacks_class", "model", "in_evaluation"}
     attributes -= set(names.OLD_CONFIG_KEYS)
-    return attributes | set(ATTRIBUTES) | {"framework", "callbacks", "train_batch_size_per_learner"}
+    # The private ones are what a Python experiment may have set through a method.
+    private = {key for key in vars(default) if key.startswith("_")}
+    named = {"framework", "callbacks", "train_batch_size_per_learner"}
+    return attributes | private | set(ATTRIBUTES) | named
 
 
 def check_types(config: dict[str, Any], default: Any) -> None:
@@ -177,7 +179,7 @@ def _environments(trials: list[tuple[dict, dict]]) -> list[tuple[str, dict]]:
     return list(distinct.values())
 
 
-def _check_env_can_be_made(env: str, env_config: dict[str, Any]) -> None:
+def _check_env_can_be_made(env: Any, env_config: dict[str, Any]) -> None:
     if not isinstance(env_config, dict):
         raise UserError(f"config: env_config must be a mapping, got {env_config!r}.")
     try:
@@ -219,17 +221,6 @@ def _sum_bundles(request: Any) -> dict[str, float]:
     return total
 
 
-def _python_trial(experiment: Experiment) -> Trial:
-    config = experiment.python_config.copy(copy_frozen=False)
-    try:
-        request = config.algo_class.default_resource_request(config.to_dict())
-    except Exception as error:
-        raise UserError(f"{experiment.run} refuses the config: {_reason(error)}") from None
-    if isinstance(config.env, str):
-        check_env(config.env)
-    return Trial({}, {"env": config.env}, _sum_bundles(request))
-
-
 def fit_env_runners(
     experiment: Experiment, trials: list[Trial], cpus: float
 ) -> tuple[Experiment, str]:
@@ -241,9 +232,9 @@ def fit_env_runners(
     Returns:
         The experiment, and a note for the user (empty if nothing was changed).
     """
-    if experiment.python_config is not None or "num_env_runners" in experiment.config:
+    if "num_env_runners" in experiment.config:
         return experiment, ""
-    algorithm = algorithm_class(experiment.run)
+    algorithm = experiment.algorithm or algorithm_class(experiment.run)
     standard = algorithm.get_default_config().num_env_runners
     needed = max(trial.resources["CPU"] for trial in trials)
     per_runner = experiment.config.get("num_cpus_per_env_runner", 1) or 1

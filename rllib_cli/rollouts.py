@@ -57,10 +57,7 @@ def _env_maker(config: Any, options: Any, videos: list[str]) -> Any:
     def make() -> Any:
         arguments = {"render_mode": "rgb_array"} if options.video_dir else {}
         try:
-            if isinstance(name, str):
-                made = make_env(name, env_config, **arguments)
-            else:
-                made = name({**env_config, **arguments})
+            made = make_env(name, env_config, **arguments)
         except Exception as error:
             raise UserError(
                 f"The environment {name!r} cannot be created: {type(error).__name__}: "

@@ -147,7 +147,8 @@ class SessionCallback(Callback):
 def trial_params(trial: Trial) -> str:
     """What distinguishes a trial, as ``lambda_1=0.7,seed=1``."""
     return ",".join(
-        f"{key.split('/')[-1]}={value}" for key, value in (trial.evaluated_params or {}).items()
+        f"{key.split('/')[-1]}={f'{value:.4g}' if isinstance(value, float) else value}"
+        for key, value in (trial.evaluated_params or {}).items()
     )
 
 

@@ -167,8 +167,9 @@ def _run(plan: Plan, options: RunOptions, screen: Screen) -> int:
     if session.signal is not None and outcome.unfinished:
         name = "Ctrl-C" if session.signal == 2 else "SIGTERM"
         screen.console.print(
-            f"\nStopped by {name}; {outcome.saved} of {outcome.unfinished} unfinished trials have "
-            f"a checkpoint. Continue with:\n  {shlex.join([*options.command, '--resume'])}",
+            f"\nStopped by {name} with {outcome.unfinished} unfinished trials; {outcome.saved} of "
+            "them have a checkpoint, the others will start from their beginning. Continue with:\n"
+            f"  {shlex.join([*options.command, '--resume'])}",
             markup=False,
         )
         return 128 + session.signal

@@ -17,15 +17,9 @@ def make_tuner(experiment: Experiment, resume: bool, wandb_project: str | None =
     """Builds the ``Tuner`` of a checked experiment, or restores it from its folder."""
     for env in env_names(experiment):
         register_env(env)
-    if experiment.python_config is not None:
-        trainable = experiment.python_config.algo_class
-        space, num_samples = experiment.python_config.to_dict(), experiment.num_samples
-    else:
-        trainable = algorithm_class(experiment.run)
-        config, num_samples = search_space.seeds_for_samples(
-            experiment.config, experiment.num_samples
-        )
-        space = to_attributes(search_space.to_tune(resolve(config)))
+    trainable = experiment.algorithm or algorithm_class(experiment.run)
+    config, num_samples = search_space.seeds_for_samples(experiment.config, experiment.num_samples)
+    space = to_attributes(search_space.to_tune(resolve(config)))
     if resume and tune.Tuner.can_restore(experiment.folder):
         return tune.Tuner.restore(
             experiment.folder,

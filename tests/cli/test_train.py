@@ -175,7 +175,7 @@ def test_geoffpac_takes_the_outer_circle_only_with_a_large_gamma_hat_and_lambda_
         for name, lines in reports(sweep["folder"]).items()
     }
     outer = {name for name, way in ways.items() if way > 0.5}
-    assert outer == {name for name in ways if "gamma_hat=0.9,lambda_2=1.0" in name}
+    assert outer == {name for name in ways if "gamma_hat=0.9,lambda_2=1,seed" in name}
 
 
 def test_sigterm_saves_a_checkpoint(home):
@@ -249,9 +249,33 @@ def test_a_python_file_is_an_experiment_too(rllib_here, home):
         "config = ACEConfig().environment('CartPole-v1').training(lambda_1=0.3)\n"
         "stop = {'training_iteration': 1}\n"
     )
-    result = rllib_here("train", "file", "mine.py", "--dry-run", "--storage-path", "results")
+    result = rllib_here(
+        "train", "file", "mine.py", "--dry-run", "--storage-path", "results",
+        "--num-samples", "2", "--seed", "7", "--set", "gamma={grid_search: [0.9, 0.99]}",
+    )  # fmt: skip
     assert result.status == 0, result.text
-    assert "mine: ACE on CartPole-v1, 1 trial" in result.out
+    assert "mine: ACE on CartPole-v1, 4 trials" in result.out
+    rows = [line.split()[1:3] for line in result.out.splitlines() if line.startswith("000")]
+    assert sorted(rows) == [["0.9", "7"], ["0.9", "8"], ["0.99", "7"], ["0.99", "8"]]
+
+
+def test_a_python_file_is_read_as_what_it_changes():
+    from ray.rllib.algorithms.ppo import PPOConfig
+
+    from rllib_cli.python_file import settings_of
+
+    config = (
+        PPOConfig()
+        .environment("CartPole-v1")
+        .training(lr=0.1, train_batch_size_per_learner=300)
+        .rl_module(model_config={"fcnet_hiddens": [8]})
+    )
+    assert settings_of(config) == {
+        "env": "CartPole-v1",
+        "lr": 0.1,
+        "train_batch_size_per_learner": 300,
+        "model_config": {"fcnet_hiddens": [8]},
+    }
 
 
 def test_the_terminal_shows_a_live_table(home):

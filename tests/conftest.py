@@ -26,6 +26,7 @@ def ray():
     os.environ["PYTHONPATH"] = os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])
     logging.getLogger("ray").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", category=DeprecationWarning, module="ray")
+    ray.shutdown()  # An algorithm built without this fixture has started one by itself.
     ray.init(
         address="local",  # never a cluster that happens to run on this machine
         num_cpus=4,

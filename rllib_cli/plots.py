@@ -24,6 +24,7 @@ _LABELS = {
     "evaluation/env_runners/j_pi": r"$J_\pi$ (target policy)",
     "evaluation/env_runners/episode_return_mean": "episode return (evaluation)",
     "env_runners/episode_return_mean": "episode return (training)",
+    "two_circle/pi_outer": r"$\pi(A \to B)$",
     "gamma_hat": r"$\hat\gamma$",
     "lambda_1": r"$\lambda_1$",
     "lambda_2": r"$\lambda_2$",

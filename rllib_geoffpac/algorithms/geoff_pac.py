@@ -220,7 +220,12 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             self.interest_fn = import_by_name(self.interest_fn, "interest_fn")
         interest_ok = self.interest_fn is None or callable(self.interest_fn)
         allowed = "None, a function of the observations, or its name 'package.module:name'"
-        module_ok = not isinstance(self.module, str) or self.module in MODULES or ":" in self.module
+        is_name = isinstance(self.module, str)
+        module_ok = (
+            self.module in MODULES or ":" in self.module
+            if is_name
+            else isinstance(self.module, type)
+        )
         return [
             ("interest_fn", self.interest_fn, interest_ok, allowed),
             (

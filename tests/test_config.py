@@ -90,7 +90,9 @@ def test_possible_extremes_are_accepted():
         {"num_lanes": 1, "replay_capacity": 1},
         {"num_lanes": np.int64(3)},
     ):
-        tiny_config(**training).validate()
+        config = tiny_config(**training)
+        config.validate()
+        assert all(possible for _, _, possible, _ in config._checks()), training
 
 
 def test_the_message_says_what_to_do_about_more_learners():

@@ -6,6 +6,8 @@ Actions are in the unit box [-1, 1]^d, N is the size of a replay batch, K the nu
 
 from __future__ import annotations
 
+from functools import reduce
+
 import torch
 
 
@@ -30,8 +32,7 @@ def q_target(
 
     With two critics that is clipped double Q-learning; the discount is 0 after a termination.
     """
-    lowest = next_q[0] if len(next_q) == 1 else torch.minimum(*next_q)
-    return torch.addcmul(rewards, discounts, lowest)
+    return torch.addcmul(rewards, discounts, reduce(torch.minimum, next_q))
 
 
 def critic_loss(q: list[torch.Tensor], target: torch.Tensor) -> torch.Tensor:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 Blocks = Sequence[torch.Tensor]
@@ -22,8 +23,28 @@ def with_ones(rows: int, columns: int, dtype: torch.dtype, *leading: int) -> tor
     return array
 
 
+def load_observations(
+    inputs: np.ndarray, observations: np.ndarray, first_state: int | None
+) -> None:
+    """Writes observations [N, ...] into inputs [N, in]; numbers of states as one-hot rows.
+
+    Args:
+        inputs: Is overwritten.
+        observations: Vectors of any shape, or numbers of states.
+        first_state: The first state's number; None for vectors.
+    """
+    if first_state is None:
+        inputs[...] = observations.reshape(inputs.shape)
+    else:
+        inputs[...] = 0
+        inputs[np.arange(len(inputs)), observations - first_state] = 1
+
+
 class MLPPass:
     """K networks with equal hidden sizes on N rows each.
+
+    A layer can take more than the layer below gives: its further inputs are the columns between
+    those and the ones, which the caller writes into `hidden`.
 
     Args:
         networks: Of each network the layers' blocks [in + 1, out].
@@ -31,40 +52,46 @@ class MLPPass:
 
     Attributes:
         outputs: Of each network its output [N, out]. `forward` overwrites them.
-        hidden: Of each hidden layer its activations [K, N, width + 1], the last column 1.
+        hidden: Of each hidden layer what goes into the next, [K, N, in + 1]: its activations,
+            the further inputs if any, and a last column of ones.
     """
 
     def __init__(self, networks: Sequence[Blocks], inputs: Sequence[torch.Tensor]):
         rows, dtype = inputs[0].shape[0], inputs[0].dtype
         count, depth = len(networks), len(networks[0])
-        widths = [block.shape[1] for block in networks[0][:-1]]
+        widths = [block.shape[1] for block in networks[0]]
         self.networks, self.inputs = networks, inputs
-        self.hidden = [with_ones(rows, width, dtype, count) for width in widths]
+        self.hidden = [with_ones(rows, b.shape[0] - 1, dtype, count) for b in networks[0][1:]]
+        # The column of ones stays as it is, and rows stay contiguous; further inputs may not.
+        self._rectified = [
+            hidden if hidden.shape[-1] == width + 1 else hidden[..., :width]
+            for width, hidden in zip(widths, self.hidden, strict=False)
+        ]
         self.outputs = [torch.zeros(rows, n[-1].shape[1], dtype=dtype) for n in networks]
         self._products = [
             [
                 (
                     inputs[k] if layer == 0 else self.hidden[layer - 1][k],
                     networks[k][layer],
-                    self.outputs[k] if layer == depth - 1 else self.hidden[layer][k, :, :-1],
+                    self.outputs[k] if layer == depth - 1 else self.hidden[layer][k, :, :width],
                 )
                 for k in range(count)
             ]
-            for layer in range(depth)
+            for layer, width in enumerate(widths)
         ]
 
     def forward(self) -> None:
         """Computes hidden activations and outputs."""
-        for products, hidden in zip(self._products, self.hidden, strict=False):
+        for products, rectified in zip(self._products, self._rectified, strict=False):
             for x, block, y in products:
                 torch.mm(x, block, out=y)
-            hidden.relu_()
+            rectified.relu_()
         for x, block, y in self._products[-1]:
             torch.mm(x, block, out=y)
 
 
 class TrainablePass(MLPPass):
-    """An `MLPPass` with a backward pass, for networks with a single output.
+    """An `MLPPass` with a backward pass.
 
     Args:
         networks: As in `MLPPass`.
@@ -72,7 +99,7 @@ class TrainablePass(MLPPass):
         gradients: Of each network the blocks that `backward` overwrites with the gradient.
 
     Attributes:
-        output_gradients: [K, N, 1], the loss's derivative by the outputs, set by the caller.
+        output_gradients: [K, N, out], the loss's derivative by the outputs, set by the caller.
     """
 
     def __init__(
@@ -83,7 +110,8 @@ class TrainablePass(MLPPass):
     ):
         super().__init__(networks, inputs)
         rows, dtype = inputs[0].shape[0], inputs[0].dtype
-        self.output_gradients = torch.zeros(len(networks), rows, 1, dtype=dtype)
+        num_outputs = networks[0][-1].shape[1]
+        self.output_gradients = torch.zeros(len(networks), rows, num_outputs, dtype=dtype)
         self._masks = [torch.zeros_like(hidden) for hidden in self.hidden]
         self._deltas = [torch.zeros_like(hidden) for hidden in self.hidden]
         self._backward_products = []
@@ -91,9 +119,10 @@ class TrainablePass(MLPPass):
             self._backward_products.append([])
             for k, blocks in enumerate(networks):
                 last = layer == len(blocks) - 1
-                # The column of ones gets a derivative too; it is computed (rows stay contiguous
-                # for the mask) and left out here.
-                delta = self.output_gradients[k] if last else self._deltas[layer][k, :, :-1]
+                # The column of ones gets a derivative too, and further inputs a wrong one; they
+                # are computed (rows stay contiguous for the mask) and left out here.
+                width = blocks[layer].shape[1]
+                delta = self.output_gradients[k] if last else self._deltas[layer][k, :, :width]
                 x = inputs[k] if layer == 0 else self.hidden[layer - 1][k]
                 below = None if layer == 0 else self._deltas[layer - 1][k]
                 self._backward_products[-1].append(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rllib_geoffpac.kernels.critics import CriticPass, TransitionColumns
-from rllib_geoffpac.kernels.mlp_pass import MLPPass, ScorePass, with_ones
+from rllib_geoffpac.kernels.mlp_pass import MLPPass, ScorePass, load_observations, with_ones
 from rllib_geoffpac.kernels.policy_heads import make_head
 
 if TYPE_CHECKING:
@@ -98,14 +98,7 @@ class Workspace:
             columns.valid[:] = batch["valid"]
             self.head.load_actions(batch["actions"], part)
             for inputs, name in zip(self._inputs, ("obs", "new_obs"), strict=True):
-                self._load_observations(inputs[part], batch[name])
-
-    def _load_observations(self, inputs: np.ndarray, observations: np.ndarray) -> None:
-        if self.first_state is None:
-            inputs[...] = observations.reshape(inputs.shape)
-        else:
-            inputs[...] = 0
-            inputs[np.arange(len(inputs)), observations - self.first_state] = 1
+                load_observations(inputs[part], batch[name], self.first_state)
 
     def evaluate(self, gamma_hat: float, max_log_rho: float) -> None:
         """What doesn't change within a lockstep: rho and the targets of V and C."""

@@ -14,13 +14,14 @@ import numpy as np
 import torch
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.columns import Columns
-from ray.rllib.core.learner.learner import Learner
 from ray.rllib.core.learner.torch.torch_learner import TorchLearner
 from ray.rllib.utils.annotations import override
 from ray.rllib.utils.typing import StateDict
 
 from rllib_geoffpac.connectors.lane_aligner import DISCOUNT
+from rllib_geoffpac.learners.deterministic_networks import KernelNetworks, TorchNetworks
 from rllib_geoffpac.learners.deterministic_update import DDPGUpdate, TD3Update
+from rllib_geoffpac.learners.kernel_choice import takes_fast_kernel
 from rllib_geoffpac.learners.lane_learner import LaneLearner
 
 _REPLAYED = (Columns.OBS, Columns.ACTIONS, Columns.REWARDS, Columns.NEXT_OBS, DISCOUNT)
@@ -37,7 +38,10 @@ class DDPGLearner(LaneLearner):
     def build(self) -> None:
         super().build()
         optimizers = dict(self.get_optimizers_for_module(DEFAULT_MODULE_ID))
-        self.updates = self.update_class(self.rl_module, self.config, optimizers)
+        module, config = self.rl_module, self.config
+        fast = takes_fast_kernel(config.kernel, module, config.fast_module_class)
+        networks = (KernelNetworks if fast else TorchNetworks)(module, config, optimizers)
+        self.updates = self.update_class(networks, config)
         self._keep_parameters()
 
     @override(TorchLearner)
@@ -65,7 +69,7 @@ class DDPGLearner(LaneLearner):
         columns[Columns.ACTIONS] = self.rl_module.distribution.to_unit(columns[Columns.ACTIONS])
         for t in range(len(columns[Columns.REWARDS])):
             self._learn_lockstep({name: column[t : t + 1] for name, column in columns.items()})
-        metrics = self.updates.of_critics.means() | self.updates.of_actor.means()
+        metrics = self.updates.metrics()
         loss = metrics.get("critic_loss", 0.0)
         metrics["diverged"] = float(not self._check_parameters(loss))
         metrics["learn_seconds"] = time.perf_counter() - began
@@ -117,9 +121,17 @@ class DDPGLearner(LaneLearner):
         super()._set_progress(progress)
         self.updates.count = progress["num_updates"]
 
-    @override(Learner)
+    @override(LaneLearner)
+    def get_state(self, components=None, *, not_components=None, **kwargs: Any) -> StateDict:
+        self.updates.networks.store_state()
+        return super().get_state(components, not_components=not_components, **kwargs)
+
+    @override(LaneLearner)
     def set_state(self, state: StateDict) -> None:
+        # Stored first: what is not part of `state` stays as it is.
+        self.updates.networks.store_state()
         super().set_state(state)
+        self.updates.networks.load_state()
         self._keep_parameters()
 
 

@@ -7,7 +7,6 @@ the transitions enter the replay ring. The target networks are synchronised ever
 
 from __future__ import annotations
 
-import logging
 import time
 from typing import Any
 
@@ -22,13 +21,12 @@ from rllib_geoffpac.baseline import RunningMoments
 from rllib_geoffpac.connectors import EmphaticTraces, LaneAligner
 from rllib_geoffpac.connectors.lane_aligner import CHAIN_START
 from rllib_geoffpac.lanes import Fragment
-from rllib_geoffpac.learners.fast_lockstep import KernelLockstep, why_not_fast
+from rllib_geoffpac.learners.fast_lockstep import KernelLockstep
+from rllib_geoffpac.learners.kernel_choice import takes_fast_kernel
 from rllib_geoffpac.learners.lane_learner import LaneLearner
 from rllib_geoffpac.learners.report import report
 from rllib_geoffpac.learners.torch_lockstep import TorchLockstep
 from rllib_geoffpac.modules import EmphaticRLModule
-
-logger = logging.getLogger(__name__)
 
 COMPONENT_LEARNER_CONNECTOR = "learner_connector"
 
@@ -47,20 +45,9 @@ class EmphaticLearner(LaneLearner):
         self.lockstep = self._make_lockstep()
 
     def _make_lockstep(self) -> TorchLockstep | KernelLockstep:
-        """Chooses the closed-form kernel or torch, as `kernel` says."""
-        module, kernel = self.rl_module, self.config.kernel
-        obstacle = why_not_fast(module) if kernel != "torch" else None
-        if kernel == "fast" and obstacle:
-            raise ValueError(
-                f"`kernel` is 'fast', but the closed-form kernel can't serve: {obstacle}. "
-                "Set it to 'auto' or 'torch'."
-            )
-        lockstep_class = TorchLockstep if kernel == "torch" or obstacle else KernelLockstep
-        logger.info(
-            "Learning with the %s kernel%s.",
-            lockstep_class.name,
-            f" (not the fast one: {obstacle})" if obstacle else "",
-        )
+        module = self.rl_module
+        fast = takes_fast_kernel(self.config.kernel, module, self.config.fast_module_class)
+        lockstep_class = KernelLockstep if fast else TorchLockstep
         optimizers = dict(self.get_optimizers_for_module(DEFAULT_MODULE_ID))
         return lockstep_class(module, self.config, self.traces, optimizers, self.moments)
 

@@ -1,43 +1,18 @@
-"""The closed-form kernel as the learner's lockstep, and whether it can serve."""
+"""The closed-form kernel as the learner's lockstep."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
-from ray.rllib.core.columns import Columns
 from torch import nn
 
 from rllib_geoffpac.baseline import RunningMoments
 from rllib_geoffpac.connectors import EmphaticTraces
-from rllib_geoffpac.connectors.lane_aligner import CHAIN_START, DISCOUNT, VALID
 from rllib_geoffpac.kernels import FastLockstep, LockstepSettings
 from rllib_geoffpac.learners.torch_lockstep import PolicyGradientTerms
-from rllib_geoffpac.modules import EmphaticRLModule, MLPRLModule
+from rllib_geoffpac.modules import EmphaticRLModule
 from rllib_geoffpac.modules.mlp import OneHot
-
-# The kernel knows nothing of RLlib: it names its columns itself.
-_KERNEL_COLUMNS = {
-    Columns.OBS: "obs",
-    Columns.ACTIONS: "actions",
-    Columns.REWARDS: "rewards",
-    Columns.NEXT_OBS: "new_obs",
-    Columns.ACTION_LOGP: "action_logp",
-    DISCOUNT: "discount",
-    VALID: "valid",
-    CHAIN_START: "chain_start",
-}
-assert all(name == own for name, own in _KERNEL_COLUMNS.items())
-
-
-def why_not_fast(module: EmphaticRLModule) -> str | None:
-    """Returns why the closed-form kernel can't serve this module, or None if it can."""
-    if type(module) is not MLPRLModule:
-        return f"it serves the default MLPs only, and the module is a {type(module).__name__}"
-    device = next(module.pi.parameters()).device
-    if device.type != "cpu":
-        return f"it runs on the CPU only, and the module is on {device}"
-    return None
 
 
 class KernelLockstep(FastLockstep):

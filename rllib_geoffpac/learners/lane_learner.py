@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+import numpy as np
 import torch
+import tree
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.learner.learner import Learner
 from ray.rllib.core.learner.torch.torch_learner import TorchLearner
@@ -59,6 +61,23 @@ class LaneLearner(CheckpointedPart, TorchLearner):
     def compute_loss_for_module(self, *, module_id, config, batch, fwd_out):
         raise RuntimeError(f"{type(self).__name__} has no single loss; see its `_update`.")
 
+    # Like the module's, the optimizers' state is rounded to float32 by RLlib on both ways.
+
+    @override(TorchLearner)
+    def _get_optimizer_state(self) -> StateDict:
+        state = super()._get_optimizer_state()
+        for name, saved in state.items():
+            exact = self._named_optimizers[name].state_dict()["state"]
+            saved["state"]["state"] = tree.map_structure(_to_numpy, exact)
+        return state
+
+    @override(TorchLearner)
+    def _set_optimizer_state(self, state: StateDict) -> None:
+        super()._set_optimizer_state(state)
+        for name, saved in state.items():
+            exact = tree.map_structure(torch.tensor, saved["state"]["state"])
+            self._named_optimizers[name].load_state_dict({**saved["state"], "state": exact})
+
     def _get_progress(self) -> dict[str, Any]:
         """Everything that exact resume needs beside weights, optimizers and the replay ring."""
         return {"num_locksteps": self.num_locksteps, "rng": self.rng.bit_generator.state}
@@ -84,3 +103,7 @@ class LaneLearner(CheckpointedPart, TorchLearner):
             self._set_progress(state[COMPONENT_PROGRESS])
         if COMPONENT_REPLAY in state:
             self.replay.set_state(state[COMPONENT_REPLAY])
+
+
+def _to_numpy(tensor: torch.Tensor) -> np.ndarray:
+    return tensor.detach().cpu().numpy().copy()

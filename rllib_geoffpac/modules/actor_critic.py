@@ -10,14 +10,16 @@ import torch.nn.functional as F
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.apis import InferenceOnlyAPI, TargetNetworkAPI, ValueFunctionAPI
 from ray.rllib.core.rl_module.rl_module import RLModule
-from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from ray.rllib.utils.annotations import override
 from torch import nn
 
 from rllib_geoffpac.distributions import PolicyDistribution, make_distribution
+from rllib_geoffpac.modules.exact_state import ExactStateRLModule
+
+MODEL_CONFIG_KEYS = ("policy_distribution", "uses_density_ratio", "dtype")
 
 
-class EmphaticRLModule(TorchRLModule, InferenceOnlyAPI, TargetNetworkAPI, ValueFunctionAPI):
+class EmphaticRLModule(ExactStateRLModule, InferenceOnlyAPI, TargetNetworkAPI, ValueFunctionAPI):
     """Base class: a subclass builds the three separate function approximators in `setup`.
 
     `setup` must call `self.build(pi, v, c)` with modules that map observations [N, ...] to
@@ -44,11 +46,6 @@ class EmphaticRLModule(TorchRLModule, InferenceOnlyAPI, TargetNetworkAPI, ValueF
             self.action_space, self.model_config["policy_distribution"]
         )
         return self.distribution
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The dtype of all parameters."""
-        return next(self.pi.parameters()).dtype
 
     def policy_parameters(self) -> list[nn.Parameter]:
         """theta, in the order in which the flat vectors F2, I and the scores are laid out."""

@@ -13,11 +13,15 @@ import torch.nn.functional as F
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.apis import InferenceOnlyAPI, TargetNetworkAPI
 from ray.rllib.core.rl_module.rl_module import RLModule
-from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from ray.rllib.utils.annotations import override
 from torch import nn
 
+from rllib_geoffpac.modules.exact_state import ExactStateRLModule
 from rllib_geoffpac.modules.mlp import OneHot
+from rllib_geoffpac.modules.model_config import check_model_config
+from rllib_geoffpac.validation import is_count
+
+_MODEL_CONFIG_KEYS = ("fcnet_hiddens", "num_critics", "action_layer", "last_layer_bound", "dtype")
 
 
 class DeterministicPolicy:
@@ -101,7 +105,7 @@ class Critic(nn.Module):
         return features.squeeze(-1)
 
 
-class DeterministicActorCriticRLModule(TorchRLModule, InferenceOnlyAPI, TargetNetworkAPI):
+class DeterministicActorCriticRLModule(ExactStateRLModule, InferenceOnlyAPI, TargetNetworkAPI):
     """pi (tanh, in the unit box), the critics Q_k and, on the learner, target copies of both.
 
     The critics see actions in the unit box, so that bounds of any size are the same to them.
@@ -116,6 +120,11 @@ class DeterministicActorCriticRLModule(TorchRLModule, InferenceOnlyAPI, TargetNe
     @override(RLModule)
     def setup(self) -> None:
         space, model = self.observation_space, self.model_config
+        check_model_config(model, _MODEL_CONFIG_KEYS)
+        for key, least in (("num_critics", 1), ("action_layer", 0)):
+            possible, allowed = is_count(model[key], least)
+            if not possible:
+                raise ValueError(f"`model_config` has {key} {model[key]!r}; allowed is {allowed}.")
         self.distribution = DeterministicPolicy(self.action_space)
         dtype = getattr(torch, model["dtype"])
         discrete = isinstance(space, gym.spaces.Discrete)
@@ -138,11 +147,6 @@ class DeterministicActorCriticRLModule(TorchRLModule, InferenceOnlyAPI, TargetNe
                 nn.init.uniform_(layer.weight, -bound, bound)
                 nn.init.uniform_(layer.bias, -bound, bound)
         self.to(dtype)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The dtype of all parameters."""
-        return next(self.pi.parameters()).dtype
 
     def policy(self, observations: torch.Tensor, target: bool = False) -> torch.Tensor:
         """pi(S), or pi'(S), in the unit box: [N, ...] -> [N, d]."""

@@ -11,7 +11,8 @@ from ray.rllib.core.rl_module.rl_module import RLModule
 from ray.rllib.utils.annotations import override
 from torch import nn
 
-from rllib_geoffpac.modules.actor_critic import EmphaticRLModule
+from rllib_geoffpac.modules.actor_critic import MODEL_CONFIG_KEYS, EmphaticRLModule
+from rllib_geoffpac.modules.model_config import check_model_config
 
 # Last layers start small, as in the authors' code: pi near the centre of the box, V near 0.
 _LAST_LAYER_SCALE = 1e-3
@@ -58,6 +59,7 @@ class MLPRLModule(EmphaticRLModule):
     @override(RLModule)
     def setup(self) -> None:
         space, model = self.observation_space, self.model_config
+        check_model_config(model, {*MODEL_CONFIG_KEYS, "fcnet_hiddens"})
         discrete = isinstance(space, gym.spaces.Discrete)
         inputs = int(space.n) if discrete else gym.spaces.flatdim(space)
         hiddens = list(model["fcnet_hiddens"])

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from rllib_cli import names, result_keys, search_space
+from rllib_cli import names, result_keys, search_space, storage
 from rllib_cli.errors import UserError, nearest
 from rllib_cli.experiments import Experiment
 
@@ -168,7 +168,8 @@ def _check_checkpoint_config(experiment: Experiment) -> None:
 def check_storage(experiment: Experiment) -> None:
     """The results folder can be created; nothing is left behind by trying."""
     folder = experiment.folder
-    if "://" in folder:
+    if storage.is_uri(folder):
+        storage.check(folder)
         return
     ancestor = Path(folder)
     while not ancestor.exists() and ancestor != ancestor.parent:

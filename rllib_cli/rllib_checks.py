@@ -46,18 +46,22 @@ def check_experiment(experiment: Experiment) -> list[Trial]:
     make_scheduler(experiment.tune_config)
     code_references.resolve(experiment.config)
     trials = resolve_trials(experiment)
-    for env, env_config in _environments(trials):
+    made = {}
+    for name, (env, env_config) in _environments(trials).items():
         if isinstance(env, str):
             check_env(env)
-        _check_env_can_be_made(env, env_config)
+        made[name] = _make_env(env, env_config)
     checked: dict[str, dict[str, float]] = {}
     resolved = []
     for params, config in trials:
         # The seed changes neither validity nor resources: check every grid point once.
         key = repr({k: v for k, v in config.items() if k != "seed"})
         if key not in checked:
-            checked[key] = _validated_resources(algorithm, config, params)
+            env = made.get(_env_name(config))
+            checked[key] = _validated_resources(algorithm, config, params, env)
         resolved.append(Trial(params, config, checked[key]))
+    for env in made.values():
+        env.close()
     return resolved
 
 
@@ -169,37 +173,44 @@ def search_seed(experiment: Experiment) -> int:
     return seed if isinstance(seed, int) else 0
 
 
-def _environments(trials: list[tuple[dict, dict]]) -> list[tuple[str, dict]]:
+def _environments(trials: list[tuple[dict, dict]]) -> dict[str, tuple[Any, dict]]:
     """The distinct environments of the trials, each with its env_config."""
-    distinct = {}
-    for _, config in trials:
-        if config.get("env") is not None:
-            env_config = config.get("env_config") or {}
-            distinct[repr((config["env"], env_config))] = (config["env"], env_config)
-    return list(distinct.values())
+    return {
+        _env_name(config): (config["env"], config.get("env_config") or {})
+        for _, config in trials
+        if config.get("env") is not None
+    }
 
 
-def _check_env_can_be_made(env: Any, env_config: dict[str, Any]) -> None:
+def _env_name(config: dict[str, Any]) -> str:
+    return repr((config.get("env"), config.get("env_config") or {}))
+
+
+def _make_env(env: Any, env_config: dict[str, Any]) -> Any:
     if not isinstance(env_config, dict):
         raise UserError(f"config: env_config must be a mapping, got {env_config!r}.")
     try:
-        made = make_env(env, env_config)
+        return make_env(env, env_config)
     except Exception as error:
         given = f" with env_config {env_config}" if env_config else ""
         raise UserError(
             f"The environment {env!r} cannot be created{given}: "
             f"{type(error).__name__}: {exception_summary(error)}"
         ) from None
-    made.close()
 
 
 def _validated_resources(
-    algorithm: type, config: dict[str, Any], params: dict[str, Any]
+    algorithm: type, config: dict[str, Any], params: dict[str, Any], env: Any | None
 ) -> dict[str, float]:
     """Lets the algorithm judge its settings and say what they need."""
     at = " (in the trial with " + ", ".join(f"{k}={v}" for k, v in params.items()) + ")"
+    settings = to_attributes(code_references.resolve(config))
     try:
-        request = algorithm.default_resource_request(to_attributes(code_references.resolve(config)))
+        request = algorithm.default_resource_request(settings)
+        algorithm_config = algorithm.get_default_config()
+        # RLlib's own algorithms have no such check: they complain when the trial has begun.
+        if env is not None and hasattr(algorithm_config, "check_env"):
+            algorithm_config.update_from_dict(settings).check_env(env)
     except Exception as error:
         raise UserError(
             f"{algorithm.__name__} refuses the config{at if params else ''}: {_reason(error)}"

@@ -4,72 +4,28 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from harness import CONFIGS, Walk, tiny_config
+from impossible_values import IMPOSSIBLE, INF
 from ray import tune
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 import rllib_geoffpac
 from rllib_geoffpac import ACEConfig, GeoffPACConfig, OffPACConfig
 
-NAN, INF = float("nan"), float("inf")
-NOT_A_NUMBER = ["0.5", None, True, NAN, [0.5]]
-FRACTION = [-0.1, 1.1, INF, *NOT_A_NUMBER]
-POSITIVE = [0, -1.0, NAN, "1", True]
-COUNT = ["3", 2.0, None, True, -1]
-
-IMPOSSIBLE = {
-    # Lanes, sampling, evaluation.
-    "gamma": FRACTION,
-    "seed": [None, -1, 1.5, "0"],
-    "lr": [*POSITIVE, INF, [[0, 1e-3], [100, 1e-4]]],
-    "grad_clip": POSITIVE,
-    "num_lanes": [0, *COUNT],
-    "rollout_fragment_length": [0, "auto", *COUNT],
-    "min_sample_timesteps_per_iteration": [0, *COUNT],
-    "sample_ahead": COUNT,
-    "experience_cache": [3, True],
-    "experience_cache_max_gb": POSITIVE,
-    "max_env_failures_in_a_row": [0, *COUNT],
-    "env_hang_timeout_s": [*POSITIVE, None],
-    "env_runner_lost_timeout_s": [-1, None, "long", NAN],
-    "evaluation_horizon": [0, -1, 2.5, "10"],
-    "evaluation_duration_unit": ["timesteps"],
-    "evaluation_duration": [0, "auto", -1],
-    "num_learners": [2, 8],
-    "num_env_runners": [6, -1, None, "2"],
-    "num_envs_per_env_runner": [2, 4, 10],
-    # Geoff-PAC.
-    "gamma_hat": [1.0, *FRACTION],
-    "lambda_1": FRACTION,
-    "lambda_2": FRACTION,
-    "truncation": ["ignore", None, True, ["terminate"]],
-    "rho_clip": [*POSITIVE, None],
-    "density_ratio_clip": [*POSITIVE, None],
-    "sn_loss_coeff": [-1e-3, *NOT_A_NUMBER],
-    "target_update_freq": [0, *COUNT],
-    "value_baseline": ["mean", True, 0.0],
-    "baseline_decay": [1.0, *FRACTION],
-    "overlap_coeff": [-1, *NOT_A_NUMBER],
-    "overlap_gamma_hat": [0, 1, *FRACTION],
-    "policy_distribution": ["beta", None],
-    "dtype": ["float16", None, float],
-    "kernel": ["numpy", None],
-    "optimizer_type": ["adam", None],
-    "replay_capacity": [0, 4, *COUNT],
-    "replay_batch_size": COUNT,
-    "learning_starts": COUNT,
-    "actor_lr": POSITIVE,
-    "value_lr": POSITIVE,
-    "density_ratio_lr": POSITIVE,
-    "interest_fn": [3, [1.0]],
-    "module": ["cnn"],
-}
+VALUES = [
+    (algorithm, key, value)
+    for algorithm, impossible in IMPOSSIBLE.items()
+    for key, values in impossible.items()
+    for value in values
+]
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [(key, value) for key, values in IMPOSSIBLE.items() for value in values]
-)
-def test_impossible_values_are_refused_by_name(key, value):
-    config = tiny_config()
+def config_of(algorithm):
+    return getattr(rllib_geoffpac, f"{algorithm}Config")()
+
+
+@pytest.mark.parametrize(("algorithm", "key", "value"), VALUES)
+def test_impossible_values_are_refused_by_name(algorithm, key, value):
+    config = config_of(algorithm).environment(Walk)
     setattr(config, key, value)
     with pytest.raises(ValueError) as error:
         config.validate()
@@ -78,8 +34,9 @@ def test_impossible_values_are_refused_by_name(key, value):
     assert "Traceback" not in message
 
 
-def test_every_validated_key_has_impossible_values_here():
-    assert {key for key, *_ in GeoffPACConfig()._checks()} == set(IMPOSSIBLE)
+@pytest.mark.parametrize("algorithm", IMPOSSIBLE)
+def test_every_validated_key_has_impossible_values_here(algorithm):
+    assert {key for key, *_ in config_of(algorithm)._checks()} == set(IMPOSSIBLE[algorithm])
 
 
 def test_possible_extremes_are_accepted():

@@ -13,6 +13,7 @@ import pytest
 from harness import Walk, built, tiny_config, train
 from ray.tune.registry import register_env
 
+from rllib_geoffpac import TD3Config
 from rllib_geoffpac.env_runners import BehaviorEnvRunner
 from rllib_geoffpac.lanes import Fragment, LaneAnchor
 from rllib_geoffpac.recorded_streams import CHUNK_LENGTH
@@ -283,6 +284,11 @@ def local_class():
     return LocalWalk
 
 
+def exploring(config):
+    cache = config.experience_cache
+    return TD3Config().environment(Walk).env_runners(behavior="noise", experience_cache=cache)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -290,7 +296,7 @@ def local_class():
         (lambda c: c.env_runners(experience_cache=""), "the path of a folder"),
         (lambda c: c.env_runners(experience_cache=__file__), "the path of a folder"),
         (lambda c: c.env_runners(experience_cache_max_gb=0), "experience_cache_max_gb"),
-        (lambda c: c.env_runners(behavior="noise"), "follows the learned weights"),
+        (exploring, "follows the learned weights"),
         (lambda c: c.env_runners(behavior=lambda *_: ByTheScore()), "top level of an importable"),
         (lambda c: c.environment(local_class()), "top level of an importable"),
         (lambda c: c.environment("lambda_walk"), "top level of an importable"),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.utils.annotations import override
 
 from rllib_geoffpac.algorithms.geoff_pac import GeoffPAC, GeoffPACConfig
+from rllib_geoffpac.algorithms.lane_checks import Check
 
 
 class ACEConfig(GeoffPACConfig):
@@ -25,7 +24,7 @@ class ACEConfig(GeoffPACConfig):
         self.lambda_1 = 0.0
 
     @override(GeoffPACConfig)
-    def _checks(self) -> list[tuple[str, Any, bool, str]]:
+    def _checks(self) -> list[Check]:
         name = self.algo_class.__name__
         why = f"0, because {name} is Geoff-PAC at gamma_hat = 0; use GeoffPAC for another value"
         return [*super()._checks(), ("gamma_hat", self.gamma_hat, self.gamma_hat == 0, why)]

@@ -12,12 +12,13 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.utils.annotations import override
 
 from rllib_geoffpac.algorithms.lane_algorithm import LaneAlgorithm
+from rllib_geoffpac.algorithms.lane_checks import Check, possible_lanes, with_values
 from rllib_geoffpac.algorithms.lane_config import LaneAlgorithmConfig
-from rllib_geoffpac.algorithms.validation import is_choice, is_count, is_number
 from rllib_geoffpac.connectors import LaneAligner
 from rllib_geoffpac.env_runners import BehaviorEnvRunner, ExploringEnvRunner
 from rllib_geoffpac.learners.deterministic_actor_critic_learner import DDPGLearner
 from rllib_geoffpac.modules.deterministic_actor_critic import DeterministicActorCriticRLModule
+from rllib_geoffpac.validation import is_choice, is_count, is_number
 
 _FRAGMENT_LENGTH = 100
 
@@ -49,6 +50,8 @@ class DDPGConfig(LaneAlgorithmConfig):
         >>> config = DDPGConfig().environment("Pendulum-v1").env_runners(behavior="noise")
         >>> algorithm = config.build_algo()  # doctest: +SKIP
     """
+
+    fast_module_class = DeterministicActorCriticRLModule
 
     def __init__(self, algo_class: type | None = None):
         super().__init__(algo_class=algo_class or DDPG)
@@ -107,7 +110,7 @@ class DDPGConfig(LaneAlgorithmConfig):
             dtype: "float32", or "float64" to study exactness.
             kwargs: See `LaneAlgorithmConfig.training` and RLlib: gamma, lr, grad_clip (norm, pi
                 and Q each; None by default), num_lanes (there are as many updates per lockstep),
-                checkpoint_replay. Layer sizes: `.rl_module(model_config=dict(
+                kernel, checkpoint_replay. Layer sizes: `.rl_module(model_config=dict(
                 fcnet_hiddens=[400, 300]))`.
         """
         own = {k: v for k, v in locals().items() if k not in ("self", "kwargs", "__class__")}
@@ -116,9 +119,14 @@ class DDPGConfig(LaneAlgorithmConfig):
         return self
 
     @property
+    @override(LaneAlgorithmConfig)
     def explores(self) -> bool:
-        """Whether the behaviour follows the learned policy."""
         return isinstance(self.behavior, str) and self.behavior == "noise"
+
+    @override(LaneAlgorithmConfig)
+    def check_behavior(self) -> tuple[bool, str]:
+        possible, allowed = super().check_behavior()
+        return self.explores or possible, f"'noise', {allowed}"
 
     @property
     def warm_up_locksteps(self) -> int:
@@ -138,12 +146,12 @@ class DDPGConfig(LaneAlgorithmConfig):
         return super().fragment_length(lockstep)
 
     @override(LaneAlgorithmConfig)
-    def _checks(self) -> list[tuple[str, Any, bool, str]]:
+    def _checks(self) -> list[Check]:
         checks = [
             ("tau", is_number(self.tau, 0, 1, above=True), "a number above 0, at most 1"),
             ("truncation", *is_choice(self.truncation, "terminate", "bootstrap")),
             ("critic_weight_decay", is_number(self.critic_weight_decay, 0), "a number >= 0"),
-            ("replay_capacity", *is_count(self.replay_capacity, self._possible_lanes)),
+            ("replay_capacity", *is_count(self.replay_capacity, possible_lanes(self))),
             ("replay_batch_size", *is_count(self.replay_batch_size, 1)),
             ("learning_starts", *is_count(self.learning_starts, 0)),
             ("exploration_noise", is_number(self.exploration_noise, 0), "a number >= 0"),
@@ -153,7 +161,7 @@ class DDPGConfig(LaneAlgorithmConfig):
             value = getattr(self, key)
             ok = value is None or is_number(value, 0, above=True)
             checks.append((key, ok, "a number above 0, or None for `lr`"))
-        own = [(key, getattr(self, key), ok, allowed) for key, ok, allowed in checks]
+        own = with_values(self, checks)
         return [*super()._checks(), *own]
 
     @override(AlgorithmConfig)

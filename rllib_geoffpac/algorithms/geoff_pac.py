@@ -13,11 +13,12 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.utils.annotations import override
 
 from rllib_geoffpac.algorithms.lane_algorithm import LaneAlgorithm
+from rllib_geoffpac.algorithms.lane_checks import Check, possible_lanes, with_values
 from rllib_geoffpac.algorithms.lane_config import LaneAlgorithmConfig
-from rllib_geoffpac.algorithms.validation import is_choice, is_count, is_number
 from rllib_geoffpac.behavior import import_by_name
 from rllib_geoffpac.connectors import EmphaticTraces, LaneAligner
 from rllib_geoffpac.modules import MLPRLModule, TabularRLModule
+from rllib_geoffpac.validation import is_choice, is_count, is_number
 
 MODULES = {"mlp": MLPRLModule, "tabular": TabularRLModule}
 
@@ -44,6 +45,8 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         >>> algorithm = config.build_algo()  # doctest: +SKIP
     """
 
+    fast_module_class = MLPRLModule
+
     def __init__(self, algo_class: type | None = None):
         super().__init__(algo_class=algo_class or GeoffPAC)
         # The objective and its gradient.
@@ -68,7 +71,6 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         self.policy_distribution = "gaussian"
         self.module: str | type = "mlp"
         self.dtype = "float32"
-        self.kernel = "auto"
         # Optimisation.
         self.lr = 1e-3
         self.actor_lr: float | None = None
@@ -100,7 +102,6 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         policy_distribution: str = NotProvided,
         module: str | type = NotProvided,
         dtype: str = NotProvided,
-        kernel: str = NotProvided,
         actor_lr: float | None = NotProvided,
         value_lr: float | None = NotProvided,
         density_ratio_lr: float | None = NotProvided,
@@ -135,8 +136,6 @@ class GeoffPACConfig(LaneAlgorithmConfig):
                 as 'package.module:name'. Layer sizes: `.rl_module(model_config=dict(
                 fcnet_hiddens=[64, 64]))`.
             dtype: "float32", or "float64" to study exactness.
-            kernel: "auto" (the closed-form kernel wherever it can serve, else torch), "torch" or
-                "fast". They agree up to rounding; the choice is logged and reported.
             actor_lr: Learning rate of pi; None: `lr`.
             value_lr: Learning rate of V; None: `lr`.
             density_ratio_lr: Learning rate of C; None: `lr`.
@@ -146,7 +145,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
                 lane: 10 rows of 10 lanes are 100 transitions); 0 switches the replay off.
             learning_starts: Locksteps before anything is learned; the traces advance.
             kwargs: See `LaneAlgorithmConfig.training` and RLlib: gamma, lr, grad_clip (norm, per
-                network), num_lanes, checkpoint_replay.
+                network), num_lanes, kernel, checkpoint_replay.
         """
         own = {k: v for k, v in locals().items() if k not in ("self", "kwargs", "__class__")}
         self._set_own(own)
@@ -169,7 +168,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         return self.lr if own is None else own
 
     @override(LaneAlgorithmConfig)
-    def _checks(self) -> list[tuple[str, Any, bool, str]]:
+    def _checks(self) -> list[Check]:
         unit = "a number from 0 to 1"
         positive, non_negative = "a number above 0", "a number >= 0"
         checks = [
@@ -202,9 +201,8 @@ class GeoffPACConfig(LaneAlgorithmConfig):
                 *is_choice(self.policy_distribution, "gaussian", "truncated_gaussian"),
             ),
             ("dtype", *is_choice(self.dtype, "float32", "float64")),
-            ("kernel", *is_choice(self.kernel, "auto", "torch", "fast")),
             ("optimizer_type", *is_choice(self.optimizer_type, "rmsprop", "sgd")),
-            ("replay_capacity", *is_count(self.replay_capacity, self._possible_lanes)),
+            ("replay_capacity", *is_count(self.replay_capacity, possible_lanes(self))),
             ("replay_batch_size", *is_count(self.replay_batch_size, 0)),
             ("learning_starts", *is_count(self.learning_starts, 0)),
         ]
@@ -212,10 +210,10 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             value = getattr(self, key)
             ok = value is None or is_number(value, 0, above=True)
             checks.append((key, ok, "a number above 0, or None for `lr`"))
-        own = [(key, getattr(self, key), ok, allowed) for key, ok, allowed in checks]
+        own = with_values(self, checks)
         return [*super()._checks(), *own, *self._callable_checks()]
 
-    def _callable_checks(self) -> list[tuple[str, Any, bool, str]]:
+    def _callable_checks(self) -> list[Check]:
         if isinstance(self.interest_fn, str):
             self.interest_fn = import_by_name(self.interest_fn, "interest_fn")
         interest_ok = self.interest_fn is None or callable(self.interest_fn)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core import DEFAULT_MODULE_ID
@@ -170,6 +171,10 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
             "The remote learner was lost: restore the algorithm from its last checkpoint. Tune "
             "does it by itself with `FailureConfig(max_failures=...)`."
         )
+
+    @override(VerifiedCheckpoints)
+    def module_weights(self) -> dict[str, np.ndarray]:
+        return self.on_learner(lambda learner: learner.rl_module.get_state())
 
     @override(VerifiedCheckpoints)
     def check_parts(self) -> None:

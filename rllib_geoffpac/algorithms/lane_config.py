@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import gymnasium as gym
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
+from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.utils.annotations import override
 from ray.util.debug import log_once
 
-from rllib_geoffpac.algorithms.validation import (
-    is_count,
-    is_folder,
-    is_number,
-    unknown_key_message,
-)
+from rllib_geoffpac.algorithms.lane_checks import Check, lane_checks
+from rllib_geoffpac.behavior import BehaviorPolicy, make_behavior
 from rllib_geoffpac.env_runners import BehaviorEnvRunner, TargetPolicyEnvRunner
+from rllib_geoffpac.env_runners.make_env import check_env
 from rllib_geoffpac.evaluation import evaluate_target_policy
+from rllib_geoffpac.learners.kernel_choice import why_not_fast
 from rllib_geoffpac.stream_identity import why_not_recordable
+from rllib_geoffpac.validation import unknown_key_message
 
 
 class LaneAlgorithmConfig(AlgorithmConfig):
@@ -25,7 +26,12 @@ class LaneAlgorithmConfig(AlgorithmConfig):
 
     Hyperparameters change the result; resources (`num_env_runners`, `num_learners`,
     `rollout_fragment_length`, `sample_ahead`) never do.
+
+    Attributes:
+        fast_module_class: The default networks, the only ones that the closed-form kernel serves.
     """
+
+    fast_module_class: type
 
     def __init__(self, algo_class: type | None = None):
         super().__init__(algo_class=algo_class)
@@ -44,6 +50,7 @@ class LaneAlgorithmConfig(AlgorithmConfig):
         self.min_sample_timesteps_per_iteration = 2000
         self.min_time_s_per_iteration = None
         self.checkpoint_replay = True
+        self.kernel = "auto"
         # Evaluation.
         self.evaluation_horizon: int | None = None
         self.evaluation_duration = 10
@@ -60,6 +67,7 @@ class LaneAlgorithmConfig(AlgorithmConfig):
         *,
         num_lanes: int = NotProvided,
         checkpoint_replay: bool = NotProvided,
+        kernel: str = NotProvided,
         **kwargs: Any,
     ) -> LaneAlgorithmConfig:
         """Sets the training related configuration.
@@ -68,9 +76,13 @@ class LaneAlgorithmConfig(AlgorithmConfig):
             num_lanes: Environment instances, each with its own traces (the paper's 'number of
                 workers'). A hyperparameter: it changes what is learned.
             checkpoint_replay: Whether checkpoints hold the replay ring. Exact resume needs it.
+            kernel: "auto" (the closed-form kernel wherever it can serve: the default networks on
+                the CPU; else torch), "torch" or "fast". They agree up to rounding; the choice is
+                logged.
             kwargs: RLlib's: gamma, lr, grad_clip, ...
         """
-        self._set_own({"num_lanes": num_lanes, "checkpoint_replay": checkpoint_replay})
+        own = {"num_lanes": num_lanes, "checkpoint_replay": checkpoint_replay, "kernel": kernel}
+        self._set_own(own)
         known = {"gamma", "lr", "grad_clip", "learner_class", "model"}
         for key in kwargs.keys() - known:
             if not hasattr(self, key):
@@ -145,94 +157,37 @@ class LaneAlgorithmConfig(AlgorithmConfig):
                 raise ValueError(unknown_key_message(key, known, type(self).__name__))
         return super().update_from_dict(config_dict)
 
-    def _checks(self) -> list[tuple[str, Any, bool, str]]:
-        """(key, value, whether it is possible, what is allowed) of the keys to validate."""
-        fragment = self.rollout_fragment_length
-        lanes, per_runner = self._possible_lanes, self.num_envs_per_env_runner
-        runners = self.num_env_runners if is_count(self.num_env_runners, 0)[0] else 0
-        checks = [
-            ("gamma", is_number(self.gamma, 0, 1), "a number from 0 to 1"),
-            (
-                "seed",
-                *is_count(self.seed, 0),
-            ),
-            ("lr", is_number(self.lr, 0, above=True), "one number above 0 (no schedule)"),
-            (
-                "grad_clip",
-                self.grad_clip is None or is_number(self.grad_clip, 0, above=True),
-                "a number above 0, or None for no clipping",
-            ),
-            ("num_lanes", *is_count(self.num_lanes, 1)),
-            (
-                "rollout_fragment_length",
-                is_count(fragment, 1)[0],
-                "a whole number of locksteps >= 1",
-            ),
-            (
-                "min_sample_timesteps_per_iteration",
-                is_count(self.min_sample_timesteps_per_iteration, 1)[0],
-                "a whole number of env steps >= 1, the length of an iteration",
-            ),
-            ("sample_ahead", *is_count(self.sample_ahead, 0)),
-            (
-                "experience_cache",
-                is_folder(self.experience_cache),
-                "None or the path of a folder, which may not exist yet",
-            ),
-            (
-                "experience_cache_max_gb",
-                is_number(self.experience_cache_max_gb, 0, above=True, infinite=True),
-                "a number above 0",
-            ),
-            ("max_env_failures_in_a_row", *is_count(self.max_env_failures_in_a_row, 1)),
-            (
-                "env_hang_timeout_s",
-                is_number(self.env_hang_timeout_s, 0, above=True, infinite=True),
-                "a number of seconds above 0",
-            ),
-            (
-                "env_runner_lost_timeout_s",
-                is_number(self.env_runner_lost_timeout_s, 0, infinite=True),
-                "a number of seconds >= 0",
-            ),
-            (
-                "evaluation_horizon",
-                self.evaluation_horizon is None or is_count(self.evaluation_horizon, 1)[0],
-                "a whole number of steps >= 1, or None",
-            ),
-            (
-                "evaluation_duration_unit",
-                self.evaluation_duration_unit == "episodes",
-                "'episodes': J_pi is an average over whole episodes",
-            ),
-            (
-                "evaluation_duration",
-                is_count(self.evaluation_duration, 1)[0],
-                "a whole number of episodes >= 1",
-            ),
-            (
-                "num_learners",
-                self.num_learners in (0, 1),
-                "0 or 1: learning is sequential; scale env runners (num_env_runners) for slow "
-                "simulators or trials (num_samples, grid_search) instead",
-            ),
-        ]
-        if not self.in_evaluation:
-            share = f"{per_runner} envs on each of {max(1, runners)} env runners"
-            checks += [
-                (
-                    "num_env_runners",
-                    is_count(self.num_env_runners, 0)[0] and runners <= lanes,
-                    f"at most `num_lanes`={self.num_lanes}, so that each has a lane",
-                ),
-                (
-                    "num_envs_per_env_runner",
-                    per_runner in (1, None) or per_runner * max(1, runners) == lanes,
-                    f"left out: `num_lanes`={self.num_lanes} says how many environments there "
-                    f"are, which {share} contradict",
-                ),
-            ]
-        return [(key, getattr(self, key), ok, allowed) for key, ok, allowed in checks]
+    def _checks(self) -> list[Check]:
+        """The keys to validate; subclasses add theirs."""
+        return lane_checks(self)
+
+    @property
+    def explores(self) -> bool:
+        """Whether the behaviour follows the learned policy."""
+        return False
+
+    def check_behavior(self) -> tuple[bool, str]:
+        """Whether `behavior` can be, or can name, a behaviour policy; and what can."""
+        behavior = self.behavior
+        if isinstance(behavior, str):
+            possible = behavior == "uniform" or ":" in behavior
+        else:
+            possible = callable(behavior) or isinstance(behavior, BehaviorPolicy)
+        return possible, "'uniform', a behaviour policy, or its name 'package.module:name'"
+
+    def check_env(self, env: gym.Env) -> None:
+        """Finds out whether behaviour, networks and kernel can serve an environment.
+
+        Nothing is started: who has an environment at hand can ask before Ray is there.
+
+        Raises:
+            ValueError: If not, with the reason.
+        """
+        check_env(env, self.env)
+        make_behavior("uniform" if self.explores else self.behavior, env)
+        spaces = {DEFAULT_MODULE_ID: (env.observation_space, env.action_space)}
+        module = self.get_multi_rl_module_spec(spaces=spaces).build()[DEFAULT_MODULE_ID]
+        why_not_fast(self.kernel, module, self.fast_module_class)
 
     @override(AlgorithmConfig)
     def validate(self) -> None:
@@ -260,11 +215,6 @@ class LaneAlgorithmConfig(AlgorithmConfig):
         obstacle = why_not_recordable(self)
         if obstacle:
             self._value_error(f"`experience_cache` is {self.experience_cache!r}, but {obstacle}.")
-
-    @property
-    def _possible_lanes(self) -> int:
-        """`num_lanes`, by which other keys are judged; 1 where it is impossible itself."""
-        return self.num_lanes if is_count(self.num_lanes, 1)[0] else 1
 
     def fragment_length(self, lockstep: int) -> int:
         """How many locksteps a fragment that begins at `lockstep` may have."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.utils.annotations import override
 
 from rllib_geoffpac.algorithms.ace import ACE, ACEConfig
 from rllib_geoffpac.algorithms.geoff_pac import GeoffPACConfig
+from rllib_geoffpac.algorithms.lane_checks import Check
 
 
 class OffPACConfig(ACEConfig):
@@ -21,7 +20,7 @@ class OffPACConfig(ACEConfig):
         super().__init__(algo_class=algo_class or OffPAC)
 
     @override(GeoffPACConfig)
-    def _checks(self) -> list[tuple[str, Any, bool, str]]:
+    def _checks(self) -> list[Check]:
         why = "0, because Off-PAC is ACE at lambda_1 = 0; use ACE for another value"
         return [*super()._checks(), ("lambda_1", self.lambda_1, self.lambda_1 == 0, why)]
 

@@ -9,9 +9,10 @@ from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
 from ray.rllib.utils.annotations import override
 
 from rllib_geoffpac.algorithms.ddpg import DDPG, DDPGConfig
+from rllib_geoffpac.algorithms.lane_checks import Check, with_values
 from rllib_geoffpac.algorithms.lane_config import LaneAlgorithmConfig
-from rllib_geoffpac.algorithms.validation import is_count, is_number
 from rllib_geoffpac.learners.deterministic_actor_critic_learner import TD3Learner
+from rllib_geoffpac.validation import is_count, is_number
 
 
 class TD3Config(DDPGConfig):
@@ -70,13 +71,13 @@ class TD3Config(DDPGConfig):
         return self
 
     @override(LaneAlgorithmConfig)
-    def _checks(self) -> list[tuple[str, Any, bool, str]]:
+    def _checks(self) -> list[Check]:
         checks = [
             ("policy_delay", *is_count(self.policy_delay, 1)),
             ("target_noise", is_number(self.target_noise, 0), "a number >= 0"),
             ("target_noise_clip", is_number(self.target_noise_clip, 0), "a number >= 0"),
         ]
-        own = [(key, getattr(self, key), ok, allowed) for key, ok, allowed in checks]
+        own = with_values(self, checks)
         return [*super()._checks(), *own]
 
     @override(AlgorithmConfig)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium as gym
 import numpy as np
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
@@ -38,14 +40,19 @@ def make_env(config: AlgorithmConfig, worker_index: int = 0) -> gym.Env:
         made = env(context)
     else:
         made = gym.make(env, **env_config)
-    if isinstance(made, MultiAgentEnv) or not isinstance(made, gym.Env):
+    check_env(made, env)
+    return made
+
+
+def check_env(env: Any, name: Any) -> None:
+    """Raises ValueError if lanes can't be made of this environment, called by its name."""
+    if isinstance(env, MultiAgentEnv) or not isinstance(env, gym.Env):
         raise ValueError(
-            f"The environment {env!r} is a {type(made).__name__}: only single-agent gymnasium "
+            f"The environment {name!r} is a {type(env).__name__}: only single-agent gymnasium "
             "environments are supported. Wrap it into a gymnasium.Env with one agent."
         )
-    check_observation_space(made.observation_space)
-    check_action_space(made.action_space)
-    return made
+    check_observation_space(env.observation_space)
+    check_action_space(env.action_space)
 
 
 def check_observation_space(space: gym.Space) -> gym.Space:

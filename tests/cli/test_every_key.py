@@ -1,28 +1,36 @@
-"""Every validated config key of the five algorithms, given nonsense on the command line."""
+"""Every validated setting of the five algorithms, wrong on the command line."""
 
 import pytest
+import yaml
+from impossible_values import COMBINATIONS, IMPOSSIBLE
 
-ENVIRONMENTS = {
-    "GeoffPAC": "Reacher-v5",
-    "ACE": "Reacher-v5",
-    "OffPAC": "Reacher-v5",
-    "DDPG": "Pendulum-v1",
-    "TD3": "Pendulum-v1",
-}
+ENVIRONMENTS = dict.fromkeys(["GeoffPAC", "ACE", "OffPAC"], "CartPole-v1")
 
 
-@pytest.mark.parametrize("algorithm", ENVIRONMENTS)
-def test_nonsense_is_refused_by_the_name_of_its_key(rllib_here, home, algorithm):
-    import rllib_geoffpac
+def train(rllib_here, algorithm, env, settings):
+    options = []
+    for key, value in settings.items():
+        written = yaml.safe_dump(value, default_flow_style=True).removesuffix("...\n").strip()
+        options += ["--set", f"{key}={written}"]
+    stop = "{training_iteration: 1}"
+    return rllib_here("train", "--algo", algorithm, "--env", env, "--stop", stop, *options)
 
-    keys = [key for key, *_ in getattr(rllib_geoffpac, f"{algorithm}Config")()._checks()]
-    assert len(keys) > 20
-    for key in dict.fromkeys(keys):
-        done = rllib_here(
-            *("train", "--algo", algorithm, "--env", ENVIRONMENTS[algorithm]),
-            *("--stop", "{training_iteration: 1}", "--set", f"{key}=[nonsense]"),
-        )
-        assert done.status == 2, (key, done.text)
-        assert key in done.err, (key, done.err)
-        assert "Traceback" not in done.text, key
+
+@pytest.mark.parametrize("algorithm", IMPOSSIBLE)
+def test_an_impossible_value_is_refused_by_the_name_of_its_key(rllib_here, home, algorithm):
+    env = ENVIRONMENTS.get(algorithm, "Pendulum-v1")
+    for key, values in IMPOSSIBLE[algorithm].items():
+        for value in [*values, ["nonsense"]]:
+            done = train(rllib_here, algorithm, env, {key: value})
+            assert done.status == 2, (key, value, done.text)
+            assert key in done.err, (key, value, done.err)
+            assert "Traceback" not in done.text, (key, value)
+    assert not list(home.iterdir())
+
+
+@pytest.mark.parametrize(("algorithm", "env", "settings", "reason"), COMBINATIONS)
+def test_settings_that_exclude_each_other(rllib_here, home, algorithm, env, settings, reason):
+    done = train(rllib_here, algorithm, env, settings)
+    assert (done.status, "Traceback" in done.text) == (2, False), done.text
+    assert reason in done.err
     assert not list(home.iterdir())

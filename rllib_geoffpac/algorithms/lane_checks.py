@@ -1,0 +1,178 @@
+"""What the settings that all algorithms share may be, and whether they can serve an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+
+from rllib_geoffpac.validation import is_choice, is_count, is_folder, is_number
+
+Check = tuple[str, Any, bool, str]
+"""Key, value, whether it is possible, what is allowed."""
+
+_AMOUNTS = (
+    "num_cpus_for_main_process",
+    "num_cpus_per_env_runner",
+    "num_gpus_per_env_runner",
+    "num_gpus_per_learner",
+)
+# Settings of RLlib's other algorithms: who sets one here expects something that won't happen.
+_LEARNING = "every lockstep is learned from once, see `num_lanes` and `replay_batch_size`"
+_WITHOUT_EFFECT = {
+    "train_batch_size_per_learner": _LEARNING,
+    "minibatch_size": _LEARNING,
+    "num_epochs": _LEARNING,
+    "shuffle_batch_per_epoch": _LEARNING,
+    "batch_mode": "lanes are cut after `rollout_fragment_length` locksteps",
+    "clip_rewards": "use gymnasium.wrappers.TransformReward",
+    "grad_clip_by": "`grad_clip` bounds the norm of each network's gradient",
+}
+
+
+def lane_checks(config: Any) -> list[Check]:
+    """The checks of the settings that all algorithms share."""
+    parts = (_sampling, _learning, _evaluation, _resources, _without_effect)
+    return with_values(config, [check for part in parts for check in part(config)])
+
+
+def with_values(config: Any, checks: Iterable[tuple[str, bool, str]]) -> list[Check]:
+    """(key, possible, allowed) with the config's values."""
+    return [(key, getattr(config, key), possible, allowed) for key, possible, allowed in checks]
+
+
+def possible_lanes(config: Any) -> int:
+    """`num_lanes`, by which other keys are judged; 1 where it is impossible itself."""
+    return config.num_lanes if is_count(config.num_lanes, 1)[0] else 1
+
+
+def _sampling(config: Any) -> list[tuple[str, bool, str]]:
+    return [
+        ("seed", *is_count(config.seed, 0)),
+        ("num_lanes", *is_count(config.num_lanes, 1)),
+        ("behavior", *config.check_behavior()),
+        (
+            "rollout_fragment_length",
+            is_count(config.rollout_fragment_length, 1)[0],
+            "a whole number of locksteps >= 1",
+        ),
+        (
+            "min_sample_timesteps_per_iteration",
+            is_count(config.min_sample_timesteps_per_iteration, 1)[0],
+            "a whole number of env steps >= 1, the length of an iteration",
+        ),
+        ("sample_ahead", *is_count(config.sample_ahead, 0)),
+        (
+            "experience_cache",
+            is_folder(config.experience_cache),
+            "None or the path of a folder, which may not exist yet",
+        ),
+        (
+            "experience_cache_max_gb",
+            is_number(config.experience_cache_max_gb, 0, above=True, infinite=True),
+            "a number above 0",
+        ),
+        ("max_env_failures_in_a_row", *is_count(config.max_env_failures_in_a_row, 1)),
+        (
+            "env_hang_timeout_s",
+            is_number(config.env_hang_timeout_s, 0, above=True, infinite=True),
+            "a number of seconds above 0",
+        ),
+        (
+            "env_runner_lost_timeout_s",
+            is_number(config.env_runner_lost_timeout_s, 0, infinite=True),
+            "a number of seconds >= 0",
+        ),
+    ]
+
+
+def _learning(config: Any) -> list[tuple[str, bool, str]]:
+    return [
+        ("gamma", is_number(config.gamma, 0, 1), "a number from 0 to 1"),
+        ("lr", is_number(config.lr, 0, above=True), "one number above 0 (no schedule)"),
+        (
+            "grad_clip",
+            config.grad_clip is None or is_number(config.grad_clip, 0, above=True),
+            "a number above 0, or None for no clipping",
+        ),
+        _kernel(config),
+    ]
+
+
+def _without_effect(config: Any) -> list[tuple[str, bool, str]]:
+    if config.in_evaluation:  # RLlib sets some of them itself
+        return []
+    standard = AlgorithmConfig()
+    return [
+        (
+            key,
+            getattr(config, key) == (default := getattr(standard, key)),
+            f"{default!r}, its default, because another value has no effect: {instead}",
+        )
+        for key, instead in _WITHOUT_EFFECT.items()
+    ]
+
+
+def _kernel(config: Any) -> tuple[str, bool, str]:
+    possible, allowed = is_choice(config.kernel, "auto", "torch", "fast")
+    if possible and config.kernel == "fast" and config.num_gpus_per_learner:
+        return "kernel", False, "'auto' or 'torch' on a GPU (`num_gpus_per_learner`)"
+    return "kernel", possible, allowed
+
+
+def _evaluation(config: Any) -> list[tuple[str, bool, str]]:
+    return [
+        (
+            "evaluation_interval",
+            config.evaluation_interval is None or is_count(config.evaluation_interval, 0)[0],
+            "a whole number of iterations >= 0, or None; 0 and None: no evaluation",
+        ),
+        ("evaluation_num_env_runners", *is_count(config.evaluation_num_env_runners, 0)),
+        (
+            "evaluation_horizon",
+            config.evaluation_horizon is None or is_count(config.evaluation_horizon, 1)[0],
+            "a whole number of steps >= 1, or None",
+        ),
+        (
+            "evaluation_duration_unit",
+            config.evaluation_duration_unit == "episodes",
+            "'episodes': J_pi is an average over whole episodes",
+        ),
+        (
+            "evaluation_duration",
+            is_count(config.evaluation_duration, 1)[0],
+            "a whole number of episodes >= 1",
+        ),
+    ]
+
+
+def _resources(config: Any) -> list[tuple[str, bool, str]]:
+    checks = [(key, is_number(getattr(config, key), 0), "a number >= 0") for key in _AMOUNTS]
+    checks.append(
+        (
+            "num_learners",
+            config.num_learners in (0, 1),
+            "0 or 1: learning is sequential; scale env runners (num_env_runners) for slow "
+            "simulators or trials (num_samples, grid_search) instead",
+        )
+    )
+    if config.in_evaluation:
+        return checks
+    lanes, per_runner = possible_lanes(config), config.num_envs_per_env_runner
+    runners = config.num_env_runners if is_count(config.num_env_runners, 0)[0] else 0
+    share = f"{per_runner} envs on each of {max(1, runners)} env runners"
+    return [
+        *checks,
+        (
+            "num_env_runners",
+            is_count(config.num_env_runners, 0)[0] and runners <= lanes,
+            f"at most `num_lanes`={config.num_lanes}, so that each has a lane",
+        ),
+        (
+            "num_envs_per_env_runner",
+            per_runner in (1, None) or per_runner * max(1, runners) == lanes,
+            f"left out: `num_lanes`={config.num_lanes} says how many environments there "
+            f"are, which {share} contradict",
+        ),
+    ]

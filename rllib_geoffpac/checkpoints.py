@@ -2,7 +2,8 @@
 
 A run can be killed and a disk can be full at any moment. So a checkpoint is written beside its
 place and moved there when it is complete; what was there before stays good until then. Reading
-begins with the manifest, before anything is unpickled.
+begins with the manifest, before anything is unpickled. Who wants nothing but the weights finds them
+as plain arrays beside RLlib's pickles.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -17,11 +19,13 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.fs
 from ray.rllib.utils.annotations import override
 from ray.rllib.utils.checkpoints import Checkpointable
 
 MANIFEST = "geoffpac_manifest.json"
+WEIGHTS = "weights.npz"
 FORMAT = 1
 _BLOCK = 1 << 20
 
@@ -62,6 +66,10 @@ class VerifiedCheckpoints(Checkpointable):
 
     def _complete(self, filesystem: pyarrow.fs.FileSystem, path: str) -> None:
         self.check_parts()
+        weights = io.BytesIO()
+        np.savez(weights, **self.module_weights())
+        with filesystem.open_output_stream(f"{path}/{WEIGHTS}") as file:
+            file.write(weights.getvalue())
         files = {
             name: [size, _sha256(filesystem, f"{path}/{name}")]
             for name, size in _files(filesystem, path).items()
@@ -70,6 +78,10 @@ class VerifiedCheckpoints(Checkpointable):
         manifest = {"format": FORMAT, "algorithm": _names(type(self)), "files": files}
         with filesystem.open_output_stream(f"{path}/{MANIFEST}") as file:
             file.write(json.dumps(manifest, indent=1).encode())
+
+    def module_weights(self) -> dict[str, np.ndarray]:
+        """The parameters of what is saved, by name; none if it has no module."""
+        return {}
 
     def check_parts(self) -> None:
         """Raises if a process that saves and restores its part itself is lost or failed."""
@@ -132,6 +144,12 @@ class CheckpointedPart(Checkpointable):
         except Exception as error:
             self.checkpoint_error = error
             raise
+
+
+def read_weights(path: str | Path) -> dict[str, np.ndarray]:
+    """The parameters in a checkpoint's folder, by name; nothing is unpickled."""
+    with np.load(Path(path, WEIGHTS), allow_pickle=False) as arrays:
+        return dict(arrays)
 
 
 def verify(path: str | Path, filesystem: pyarrow.fs.FileSystem | None = None) -> list[str]:

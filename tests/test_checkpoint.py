@@ -5,6 +5,8 @@ import pytest
 from harness import built, digests, learner_of, tiny_config, train
 from ray.rllib.algorithms.algorithm import Algorithm
 
+from rllib_geoffpac.checkpoints import read_weights
+
 
 def make_config(kernel="fast", **training):
     """With everything on that a checkpoint could forget: moments, both traces, replay, targets."""
@@ -18,17 +20,29 @@ def save_after(config, iterations: int, path) -> str:
         return algo.save_to_path(str(path))
 
 
-def test_a_restored_run_goes_on_as_if_never_interrupted(ray, kernel, tmp_path):
-    checkpoint = save_after(make_config(kernel), 2, tmp_path / "checkpoint")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_restored_run_goes_on_as_if_never_interrupted(ray, kernel, dtype, tmp_path):
+    checkpoint = save_after(make_config(kernel, dtype=dtype), 2, tmp_path / "checkpoint")
     algo = Algorithm.from_checkpoint(checkpoint)
     try:
         assert algo.config.kernel == kernel
         results = train(algo, 2)
     finally:
         algo.stop()
-    assert [r["weights_digest"] for r in results] == digests(make_config(kernel), 4)[2:]
+    uninterrupted = digests(make_config(kernel, dtype=dtype), 4)
+    assert [r["weights_digest"] for r in results] == uninterrupted[2:]
     assert [r["training_iteration"] for r in results] == [3, 4]
     assert [r["num_env_steps_sampled_lifetime"] for r in results] == [450, 600]
+
+
+def test_a_checkpoint_holds_the_weights_as_plain_arrays(ray, tmp_path):
+    with built(make_config(dtype="float64")) as algo:
+        train(algo, 1)
+        path = algo.save_to_path(str(tmp_path / "checkpoint"))
+        state = learner_of(algo).rl_module.state_dict()
+    weights = read_weights(path)
+    assert weights.keys() == state.keys()
+    assert all(np.array_equal(weights[name], state[name]) for name in state)
 
 
 def test_a_checkpoint_goes_on_with_other_resources(ray, tmp_path):

@@ -1,8 +1,9 @@
 """Reads a trial's checkpoint: its settings, and its policy (imports RLlib inside functions).
 
 What is trusted: RLlib writes checkpoints as Python pickles, and unpickling can run code. With
-``weights_only`` nothing but numpy arrays and plain containers is read from them, the settings come
-from the trial's ``params.json``, and everything else in the checkpoint is left alone.
+``weights_only`` nothing is unpickled: the weights are plain arrays in a file of their own, and the
+settings come from the trial's ``params.json``. RLlib's own algorithms write no such file; of their
+pickled weights nothing but numpy arrays and plain containers is read.
 """
 
 import collections
@@ -11,7 +12,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-from rllib_cli import folders
+from rllib_cli import folders, storage
 from rllib_cli.code_references import KEPT_AS_TEXT, takes_code
 from rllib_cli.errors import UserError, exception_summary
 
@@ -33,25 +34,29 @@ _NUMPY_NAMES = {
 }
 
 
-def find_checkpoint(path: str | Path) -> Path:
-    """Returns a checkpoint folder: the given one, or the newest below the given trial.
+def find_checkpoint(path: str | Path) -> str:
+    """Returns a checkpoint's folder or URI: the given one, or the newest below the given trial.
 
     Raises:
         UserError: If there is none.
     """
-    path = Path(path).expanduser().absolute()
-    if not path.exists():
-        raise UserError(f"The checkpoint {str(path)!r} does not exist.")
-    if (path / "rllib_checkpoint.json").exists():
-        return path
-    found = sorted(path.glob("checkpoint_*/rllib_checkpoint.json")) if path.is_dir() else []
+    place = str(path if storage.is_uri(path) else Path(path).expanduser().absolute())
+    if not storage.exists(place):
+        raise UserError(f"The checkpoint {place!r} does not exist.")
+    if _is_checkpoint(place):
+        return place
+    found = [below for below in storage.glob(place, "checkpoint_*") if _is_checkpoint(below)]
     if found:
-        return found[-1].parent
-    below = sorted(path.glob("*/checkpoint_*/rllib_checkpoint.json")) if path.is_dir() else []
-    hint = f" Did you mean {str(below[-1].parent)!r}?" if below else ""
+        return found[-1]
+    others = [below for below in storage.glob(place, "*/checkpoint_*") if _is_checkpoint(below)]
+    hint = f" Did you mean {others[-1]!r}?" if others else ""
     raise UserError(
-        f"{str(path)!r} is no RLlib checkpoint: there is no rllib_checkpoint.json in it.{hint}"
+        f"{place!r} is no RLlib checkpoint: there is no rllib_checkpoint.json in it.{hint}"
     )
+
+
+def _is_checkpoint(place: str) -> bool:
+    return storage.exists(storage.join(place, "rllib_checkpoint.json"))
 
 
 def load_config(checkpoint: Path, weights_only: bool) -> Any:
@@ -62,6 +67,7 @@ def load_config(checkpoint: Path, weights_only: bool) -> Any:
     """
     if weights_only:
         return _config_from_json(checkpoint)
+    _check_manifest(checkpoint)
     path = checkpoint / "class_and_ctor_args.pkl"
     try:
         with open(path, "rb") as file:
@@ -78,6 +84,18 @@ def load_config(checkpoint: Path, weights_only: bool) -> Any:
             f"The checkpoint {str(checkpoint)!r} cannot be read: {path.name}: "
             f"{type(error).__name__}: {exception_summary(error)}"
         ) from None
+
+
+def _check_manifest(checkpoint: Path) -> None:
+    """Compares the files with their checksums; RLlib's own algorithms write none."""
+    from rllib_geoffpac.checkpoints import MANIFEST, CheckpointError, verify
+
+    if not (checkpoint / MANIFEST).exists():
+        return
+    try:
+        verify(checkpoint)
+    except CheckpointError as error:
+        raise UserError(str(error)) from None
 
 
 def _config_from_json(checkpoint: Path) -> Any:
@@ -115,13 +133,20 @@ class _ArraysOnly(pickle.Unpickler):
 
 def load_weights(checkpoint: Path, weights_only: bool) -> dict[str, Any]:
     """Returns the state of the checkpoint's RLModule: names -> arrays."""
+    from rllib_geoffpac.checkpoints import WEIGHTS, read_weights
+
     path = checkpoint / _MODULE / "module_state.pkl"
+    plain = weights_only and (checkpoint / WEIGHTS).exists()
+    if plain:
+        path = checkpoint / WEIGHTS
     if not path.exists():
         raise UserError(
             f"The checkpoint {str(checkpoint)!r} has no module 'default_policy' ({path} is "
             "missing); only single-agent algorithms can be evaluated."
         )
     try:
+        if plain:
+            return read_weights(checkpoint)
         with open(path, "rb") as file:
             return _ArraysOnly(file).load() if weights_only else pickle.load(file)
     except UserError:

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rllib_cli import checkpoints
+from rllib_cli import checkpoints, storage
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.quiet import Screen
 
@@ -69,23 +69,24 @@ def evaluate(checkpoint: str | Path, options: EvaluateOptions | None = None) -> 
         UserError: If the checkpoint, the environment or an option is wrong.
     """
     options = options or EvaluateOptions()
-    folder = check_options(checkpoint, options)
+    place = check_options(checkpoint, options)
     if options.video_dir:
         from rllib_cli.recording import use_headless_rendering
 
         use_headless_rendering()
     from rllib_cli import rollouts
 
-    config = checkpoints.load_config(folder, options.weights_only)
-    if options.env is not None:
-        config.environment(env=options.env)
-    env, videos = str(config.env), []
-    episodes = rollouts.play(config, folder, options, videos)
+    with storage.local_copy(place) as folder:
+        config = checkpoints.load_config(folder, options.weights_only)
+        if options.env is not None:
+            config.environment(env=options.env)
+        env, videos = str(config.env), []
+        episodes = rollouts.play(config, folder, options, videos)
     summary = rollouts.summarize(episodes)
     return Evaluation(
         algorithm=config.algo_class.__name__,
         env=env,
-        checkpoint=str(folder),
+        checkpoint=place,
         episodes=options.episodes,
         deterministic=options.deterministic,
         seed=options.seed,
@@ -106,30 +107,30 @@ _SUMMARY_KEYS = (
 )
 
 
-def check_options(checkpoint: str | Path, options: EvaluateOptions) -> Path:
-    """The checks that need no RLlib; returns the checkpoint's folder."""
+def check_options(checkpoint: str | Path, options: EvaluateOptions) -> str:
+    """The checks that need no RLlib; returns the checkpoint's folder or URI."""
     if options.episodes < 1:
         raise UserError(f"--episodes is {options.episodes}; it must be at least 1.")
     if options.seed < 0:
         raise UserError(f"--seed is {options.seed}; it must be at least 0.")
-    folder = checkpoints.find_checkpoint(checkpoint)
+    place = checkpoints.find_checkpoint(checkpoint)
     if options.video_dir:
         from rllib_cli.recording import check_can_record
 
         check_can_record(options.video_dir)
-    return folder
+    return place
 
 
 def evaluate_command(checkpoint: str, options: EvaluateOptions, out: str | None) -> None:
     """``rllib evaluate``: evaluates, prints, and writes JSON."""
     if out is not None and not Path(out).absolute().parent.is_dir():
         raise UserError(f"--out {out!r}: the folder does not exist.")
-    check_options(checkpoint, options)
+    place = check_options(checkpoint, options)
     with Screen() as screen:
         if not options.weights_only:
             screen.console.print(_TRUST_NOTE, style="dim", markup=False)
         try:
-            result = evaluate(checkpoint, options)
+            result = evaluate(place, options)
         except (UserError, KeyboardInterrupt):
             raise
         except Exception as error:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rllib_cli import names, safe_yaml, search_space
+from rllib_cli import names, safe_yaml, search_space, storage
 from rllib_cli.errors import UserError, nearest
 
 
@@ -41,8 +41,7 @@ class Experiment:
     @property
     def folder(self) -> str:
         """The experiment's results folder (a path or a URI)."""
-        root = self.storage_path or default_storage_path()
-        return f"{root.rstrip('/')}/{self.name}"
+        return storage.join(self.storage_path or default_storage_path(), self.name)
 
 
 def default_storage_path() -> str:
@@ -274,7 +273,7 @@ def _override(experiment: Experiment, given: Overrides, several: bool) -> Experi
 
 def _expand(storage_path: str | None) -> str | None:
     """Tune needs an absolute path; URIs stay as they are."""
-    if storage_path is None or "://" in storage_path:
+    if storage_path is None or storage.is_uri(storage_path):
         return storage_path
     return os.path.abspath(os.path.expanduser(storage_path))
 

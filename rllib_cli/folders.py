@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rllib_cli import result_keys
+from rllib_cli import result_keys, storage
 from rllib_cli.errors import UserError
 from rllib_cli.experiments import Experiment
 
@@ -25,9 +25,9 @@ def choose_folders(
     folders = [experiment.folder for experiment in experiments]
     if len(set(folders)) < len(folders):
         raise UserError("Two experiments would write to the same folder; give them other names.")
-    taken = [f for f in folders if "://" not in f and Path(f, _TUNER_FILE).exists()]
+    taken = [folder for folder in folders if storage.exists(storage.join(folder, _TUNER_FILE))]
     if resume:
-        if not taken and all("://" not in folder for folder in folders):
+        if not taken:
             raise UserError(
                 f"--resume: there is no earlier run in {folders[0]!r}. "
                 "Give its --storage-path and --experiment-name, or leave --resume out."
@@ -49,7 +49,7 @@ def choose_folders(
             dataclasses.replace(e, name=name if len(experiments) == 1 else f"{name}/{e.name}")
             for e in experiments
         ]
-        if not any(Path(e.folder).exists() for e in renamed):
+        if not any(storage.exists(e.folder) for e in renamed):
             break
     return renamed, name
 
@@ -91,10 +91,10 @@ def metric_and_mode(experiment: Experiment) -> tuple[str, str]:
 
 def write_spec(folder: str, spec: dict[str, Any]) -> None:
     """Keeps an experiment's description beside its results."""
-    Path(folder, SPEC_FILE).write_text(json.dumps(spec, indent=2) + "\n")
+    storage.write_text(storage.join(folder, SPEC_FILE), json.dumps(spec, indent=2) + "\n")
 
 
 def read_spec(folder: str | Path) -> dict[str, Any]:
     """The description that was kept beside the results; empty if there is none."""
-    path = Path(folder, SPEC_FILE)
-    return json.loads(path.read_text()) if path.exists() else {}
+    text = storage.read_text(storage.join(folder, SPEC_FILE))
+    return {} if text is None else json.loads(text)

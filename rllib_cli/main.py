@@ -163,7 +163,7 @@ class VideoFormat(str, Enum):
 
 @app.command(no_args_is_help=True)
 def evaluate(
-    checkpoint: Annotated[str, typer.Argument(help="A checkpoint folder of a trial.")],
+    checkpoint: Annotated[str, typer.Argument(help="A checkpoint of a trial: folder or URI.")],
     episodes: Annotated[int, option("Number of episodes (default: 10).", "--episodes")] = 10,
     env: Env = None,
     deterministic: Annotated[
@@ -209,7 +209,7 @@ def evaluate(
 
 @app.command(no_args_is_help=True)
 def plot(
-    paths: Annotated[list[str], typer.Argument(help="Result folders: experiments or trials.")],
+    paths: Annotated[list[str], typer.Argument(help="Folders or URIs of experiments or trials.")],
     metric: Annotated[
         str | None,
         option(
@@ -227,7 +227,11 @@ def plot(
     ] = None,
     out: Annotated[
         str | None,
-        option("Picture to write, .png, .pdf or .svg (default: plot.png in the folder).", "--out"),
+        option(
+            "Picture to write, .png, .pdf or .svg (default: plot.png in the folder; of a URI, in "
+            "the working folder).",
+            "--out",
+        ),
     ] = None,
 ) -> None:
     """Draw learning curves, or a heat map over two grid keys, and print a table of results."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rllib_cli import results, statistics
+from rllib_cli import results, statistics, storage
 from rllib_cli.errors import UserError, nearest
 from rllib_cli.progress import STEPS, STEPS_OFFLINE
 from rllib_cli.results import TrialResult
@@ -67,10 +67,11 @@ def plot(
     learning curves.
 
     Args:
-        paths: Result folders: experiments, trials, or folders above them.
+        paths: Result folders or URIs: experiments, trials, or folders above them.
         metric: Flat result key; None for J_pi, or else the episode return.
         by: Settings that distinguish the curves; None for all that differ, except the seed.
-        out: Picture to write; None for ``plot.png`` in the first folder.
+        out: Picture to write; None for ``plot.png`` in the first folder, or in the working folder
+            if that is behind a URI.
 
     Raises:
         UserError: If there is nothing to draw, or matplotlib is missing.
@@ -89,7 +90,8 @@ def plot(
 
 
 def _check_out(out: str | None, paths: list[str]) -> Path:
-    target = Path(out) if out is not None else Path(paths[0]).expanduser() / "plot.png"
+    folder = Path() if storage.is_uri(paths[0]) else Path(paths[0]).expanduser()
+    target = Path(out) if out is not None else folder / "plot.png"
     if target.suffix not in FORMATS:
         raise UserError(f"--out {str(target)!r}: the picture must end in {', '.join(FORMATS)}.")
     if importlib.util.find_spec("matplotlib") is None:

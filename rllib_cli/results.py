@@ -2,19 +2,21 @@
 
 import difflib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rllib_cli import folders
+from rllib_cli import folders, storage
 from rllib_cli.errors import UserError, nearest
 from rllib_cli.experiments import flatten
 from rllib_cli.progress import STEPS, STEPS_OFFLINE
 
 # Keys that tell a run, not a hyperparameter.
 _NOT_PARAMETERS = ("seed",)
+# All that is read of a results folder; the checkpoints are large.
+_FILES = ("result.json", "params.json", folders.SPEC_FILE)
 # When an evaluation does not run in every iteration, its last result is repeated until the next.
 _EVALUATED_AT = "evaluation/env_runners/evaluated_at_env_steps"
 
@@ -24,14 +26,14 @@ class TrialResult:
     """What one trial reported.
 
     Attributes:
-        path: The trial's folder.
+        path: The trial's folder; None if it was read from a URI.
         experiment: Name of the experiment's folder.
         run: Name of the algorithm, if it was noted.
         params: The trial's settings, flat with dots.
         reports: One flat dict of metrics per iteration, in order.
     """
 
-    path: Path
+    path: Path | None
     experiment: str
     run: str
     params: dict[str, Any]
@@ -65,22 +67,21 @@ def _steps(report: dict[str, Any]) -> float:
 
 
 def load(paths: list[str]) -> list[TrialResult]:
-    """Reads every trial below the given folders.
+    """Reads every trial below the given folders or URIs.
 
     Raises:
         UserError: If a folder is missing or holds no results.
     """
     trials: list[TrialResult] = []
     for path in paths:
-        folder = Path(path).expanduser()
-        if not folder.exists():
-            siblings = folder.parent.iterdir() if folder.parent.is_dir() else ()
-            raise UserError(
-                f"The results folder {path!r} does not exist."
-                f"{nearest(str(folder), map(str, siblings))}"
-            )
-        files = sorted(folder.glob("**/result.json")) if folder.is_dir() else []
-        found = [trial for trial in map(_load_trial, files) if trial.reports]
+        place = path if storage.is_uri(path) else str(Path(path).expanduser())
+        if not storage.exists(place):
+            raise UserError(f"The results folder {path!r} does not exist.{_similar(place)}")
+        with storage.local_copy(place, _FILES) as folder:
+            files = sorted(folder.glob("**/result.json")) if folder.is_dir() else []
+            found = [trial for trial in map(_load_trial, files) if trial.reports]
+        if storage.is_uri(place):
+            found = [replace(trial, path=None) for trial in found]
         if not found:
             raise UserError(
                 f"{path!r} holds no results: there is no result.json with reports in or below it. "
@@ -88,6 +89,13 @@ def load(paths: list[str]) -> list[TrialResult]:
             )
         trials += found
     return trials
+
+
+def _similar(place: str) -> str:
+    """What the user may have meant instead of a folder that is not there."""
+    parent = Path(place).parent
+    siblings = () if storage.is_uri(place) or not parent.is_dir() else parent.iterdir()
+    return nearest(place, map(str, siblings))
 
 
 def _load_trial(file: Path) -> TrialResult:

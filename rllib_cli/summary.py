@@ -5,7 +5,8 @@ import shlex
 from dataclasses import dataclass, field
 from typing import Any
 
-from rllib_cli.errors import exception_summary
+from rllib_cli import storage
+from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.experiments import flatten
 from rllib_cli.progress import STEPS, STEPS_OFFLINE, duration, number
 from rllib_cli.session import trial_label
@@ -53,11 +54,14 @@ class Outcome:
         )
 
 
-def collect(results: Any, metric: str, mode: str, ended: set[str] | None = None) -> Outcome:
+def collect(
+    results: Any, folder: str, metric: str, mode: str, ended: set[str] | None = None
+) -> Outcome:
     """Reads Tune's ``ResultGrid``.
 
     Args:
         results: What ``tuner.fit()`` returned.
+        folder: The experiment's folder or URI.
         metric: Flat result key that says what is best.
         mode: ``max`` or ``min``.
         ended: Ids of the trials that had ended when the user stopped the run; None if nobody did.
@@ -77,8 +81,8 @@ def collect(results: Any, metric: str, mode: str, ended: set[str] | None = None)
                 seconds=metrics.get("time_total_s", 0.0),
                 last=analysis.get("last"),
                 best=analysis.get(mode),
-                checkpoint=result.checkpoint.path if result.checkpoint else None,
-                error_file=_error_file(trial, result.path),
+                checkpoint=_location(result.checkpoint, folder),
+                error_file=_error_file(trial, storage.location_of(result.path, folder)),
             )
         )
         for checkpoint, saved in result.best_checkpoints or []:
@@ -87,7 +91,7 @@ def collect(results: Any, metric: str, mode: str, ended: set[str] | None = None)
                 metric, analysis.get("last")
             )
             if value is not None and value == value:
-                candidates.append((sign * value, label, value, checkpoint.path))
+                candidates.append((sign * value, label, value, _location(checkpoint, folder)))
     if not candidates:
         # No trial got as far as the metric: any checkpoint is better than none.
         saved = [row for row in rows if row.checkpoint]
@@ -104,21 +108,25 @@ def _status(trial: Any, metrics: dict[str, Any], ended: set[str] | None) -> str:
     return "diverged" if metrics.get("diverged") else "done"
 
 
+def _location(checkpoint: Any, folder: str) -> str | None:
+    return storage.location_of(checkpoint.path, folder) if checkpoint else None
+
+
 def _error_file(trial: Any, folder: str) -> str | None:
     """The copy beside the results rather than the one in Ray's temporary session folder."""
     if trial.error_file is None:
         return None
-    kept = os.path.join(folder, os.path.basename(trial.error_file))
-    return kept if os.path.exists(kept) else trial.error_file
+    kept = storage.join(folder, os.path.basename(trial.error_file))
+    return kept if storage.exists(kept) else trial.error_file
 
 
 def _last_line(path: str) -> str:
     """The exception itself, which stands at the end of an error file."""
     try:
-        with open(path, encoding="utf-8") as file:
-            lines = [line.strip() for line in file if line.strip()]
-    except OSError:
+        text = storage.read_text(path) or ""
+    except (OSError, UserError):
         return ""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return exception_summary(Exception(lines[-1]), 200) if lines else ""
 
 

@@ -1,15 +1,17 @@
 """Runs experiments with Ray Tune (Ray is imported inside the functions that need it)."""
 
 import dataclasses
+import os
 import shlex
 import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rllib_cli import checks, folders, search_space
+from rllib_cli import checks, folders, search_space, storage
 from rllib_cli.code_references import find_references
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.experiments import Experiment, env_names
@@ -106,6 +108,11 @@ def _train(experiments: list[Experiment], options: RunOptions, screen: Screen) -
     envs = [env for plan in plans for env in env_names(plan.experiment)]
     resources = cluster.local_resources(options.num_cpus, options.num_gpus)
     references = [r for plan in plans for r in find_references(plan.experiment.config)]
+    for plan in plans:
+        # Whether one may write behind a URI shows only now: an attempt that is taken back would
+        # leave the empty objects that stand for folders.
+        if storage.is_uri(plan.experiment.folder):
+            folders.write_spec(plan.experiment.folder, plan.spec)
     cluster.start_ray(options.ray_address, resources, envs, references)
     status = OK
     try:
@@ -147,8 +154,8 @@ def _run(plan: Plan, options: RunOptions, screen: Screen) -> int:
     from rllib_cli.tuning import make_tuner
 
     folder = plan.experiment.folder
-    if "://" not in folder:
-        screen.log_to(Path(folder, folders.LOG_FILE))
+    screen.log_to(_log_path(plan.experiment))
+    if not storage.is_uri(folder):
         folders.write_spec(folder, plan.spec)
     if options.verbosity >= 0:
         screen.console.print(_headline(plan), markup=False)
@@ -162,7 +169,7 @@ def _run(plan: Plan, options: RunOptions, screen: Screen) -> int:
     with Session(progress) as session:
         results = tuner.fit()
     metric, mode = folders.metric_and_mode(plan.experiment)
-    outcome = summary.collect(results, metric, mode, session.ended)
+    outcome = summary.collect(results, folder, metric, mode, session.ended)
     summary.show(outcome, folder, metric, mode, screen.console)
     if session.signal is not None and outcome.unfinished:
         name = "Ctrl-C" if session.signal == 2 else "SIGTERM"
@@ -174,6 +181,16 @@ def _run(plan: Plan, options: RunOptions, screen: Screen) -> int:
         )
         return 128 + session.signal
     return FAILED if outcome.failed else OK
+
+
+def _log_path(experiment: Experiment) -> Path:
+    """Beside the results; in the temporary folder if those are behind a URI."""
+    if not storage.is_uri(experiment.folder):
+        return Path(experiment.folder, folders.LOG_FILE)
+    name = experiment.name.replace("/", "-")
+    handle, path = tempfile.mkstemp(prefix=f"rllib-{name}-", suffix=".log")
+    os.close(handle)
+    return Path(path)
 
 
 def _headline(plan: Plan) -> str:

@@ -1,11 +1,12 @@
 """Turns a checked experiment into a ``ray.tune.Tuner`` (imports Ray)."""
 
+import posixpath
 from typing import Any
 
 from ray import tune
 from ray.tune.search import BasicVariantGenerator
 
-from rllib_cli import rllib_checks, search_space
+from rllib_cli import rllib_checks, search_space, storage
 from rllib_cli.algorithms import algorithm_class, register_env, to_attributes
 from rllib_cli.code_references import resolve
 from rllib_cli.experiments import Experiment, env_names
@@ -20,11 +21,13 @@ def make_tuner(experiment: Experiment, resume: bool, wandb_project: str | None =
     trainable = experiment.algorithm or algorithm_class(experiment.run)
     config, num_samples = search_space.seeds_for_samples(experiment.config, experiment.num_samples)
     space = to_attributes(search_space.to_tune(resolve(config)))
-    if resume and tune.Tuner.can_restore(experiment.folder):
+    filesystem, folder = storage.locate(experiment.folder)
+    if resume and tune.Tuner.can_restore(folder, filesystem):
         return tune.Tuner.restore(
-            experiment.folder,
+            folder,
             trainable=experiment.run,
             resume_errored=True,
+            storage_filesystem=filesystem,
         )
     tune.register_trainable(experiment.run, trainable)
     metric, mode = metric_and_mode(experiment)
@@ -33,7 +36,7 @@ def make_tuner(experiment: Experiment, resume: bool, wandb_project: str | None =
         from ray.air.integrations.wandb import WandbLoggerCallback
 
         callbacks.append(WandbLoggerCallback(project=wandb_project, group=experiment.name))
-    root, _, name = experiment.folder.rpartition("/")
+    root, name = posixpath.split(folder)
     return tune.Tuner(
         experiment.run,
         param_space=space,
@@ -52,6 +55,7 @@ def make_tuner(experiment: Experiment, resume: bool, wandb_project: str | None =
         run_config=tune.RunConfig(
             name=name,
             storage_path=root,
+            storage_filesystem=filesystem,
             stop=experiment.stop or None,
             verbose=0,
             callbacks=callbacks,

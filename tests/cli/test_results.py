@@ -119,6 +119,16 @@ def test_weights_only_runs_no_code_of_a_checkpoint(tmp_path, monkeypatch, attack
     assert not (tmp_path / "owned").exists()
 
 
+def test_a_checkpoint_that_differs_from_its_checksums_is_not_unpickled(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "class_and_ctor_args.pkl").write_bytes(pickle.dumps(_Attack()))
+    manifest = {"format": 1, "algorithm": ["ACE"], "files": {"class_and_ctor_args.pkl": [3, "0"]}}
+    (tmp_path / "geoffpac_manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(UserError, match="damaged"):
+        checkpoints.load_config(tmp_path, weights_only=False)
+    assert not (tmp_path / "owned").exists()
+
+
 def test_weights_only_reads_arrays(tmp_path):
     folder = tmp_path / "learner_group" / "learner" / "rl_module" / "default_policy"
     folder.mkdir(parents=True)
@@ -126,6 +136,21 @@ def test_weights_only_reads_arrays(tmp_path):
     (folder / "module_state.pkl").write_bytes(pickle.dumps(weights))
     loaded = checkpoints.load_weights(tmp_path, weights_only=True)
     assert np.array_equal(loaded["pi"], weights["pi"]) and loaded["v"] == 2
+
+
+def test_weights_only_unpickles_nothing_where_there_are_plain_arrays(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "learner_group" / "learner" / "rl_module" / "default_policy"
+    folder.mkdir(parents=True)
+    (folder / "module_state.pkl").write_bytes(pickle.dumps(_Attack()))
+    weights = {"pi.0.weight": np.arange(6, dtype=np.float64).reshape(2, 3)}
+    np.savez(tmp_path / "weights.npz", **weights)
+    loaded = checkpoints.load_weights(tmp_path, weights_only=True)
+    np.testing.assert_array_equal(loaded["pi.0.weight"], weights["pi.0.weight"])
+    np.savez(tmp_path / "weights.npz", pi=np.array([_Attack()], dtype=object))
+    with pytest.raises(UserError, match=r"weights\.npz' is damaged"):
+        checkpoints.load_weights(tmp_path, weights_only=True)
+    assert not (tmp_path / "owned").exists()
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path):

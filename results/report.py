@@ -226,6 +226,7 @@ def tables(found: list[Entry], random_agent: pd.DataFrame) -> str:
     ]
     if any(entry.variant != "paper" for entry in variants):
         lines += ["", "## Variants, on equal data", ""]
+        lines += [*_variant_matrix(variants, random), ""]
         lines += _table(variants, random, lambda e: f"{e.algo}, {e.variant}", "variant")
     if circle:
         lines += ["", "## Two-circle MDP", "", *_circle_table(circle)]
@@ -261,6 +262,47 @@ def _table(found: list[Entry], random: pd.DataFrame, label: Any, title: str) -> 
                 f"{_step_range(entry)} | {entry.diverged} | {worse} | {entry.hours:.1f} |"
             )
     return lines
+
+
+def _variant_matrix(found: list[Entry], random: pd.DataFrame) -> list[str]:
+    """Last J_pi, variants by tasks, and one score over all tasks that a variant was run on.
+
+    The score of a task is 0 for the random agent and 1 for the best variant there.
+    """
+    ran = {(e.task, e.algo, e.variant): e for e in found}
+    names = list(dict.fromkeys((e.algo, e.variant) for e in found))
+    tasks = [
+        task
+        for task in dict.fromkeys(e.task for e in found)
+        if any(e.variant != "paper" for e in found if e.task == task)
+    ]
+    means = {key: entry.interval("j_pi", "last").iqm for key, entry in ran.items()}
+    best = {task: max(mean for key, mean in means.items() if key[0] == task) for task in tasks}
+    lines = [
+        f"| last J_pi (k worse: so many seeds end below the random agent) | {' | '.join(tasks)} | "
+        "score |",
+        "|---|" + "---|" * (len(tasks) + 1),
+        "| random agent | " + " | ".join(f"{random.loc[t, 'j_pi']:.3g}" for t in tasks) + " | 0 |",
+    ]
+    for algo, variant in sorted(names, key=_departures):
+        cells, scores = [], []
+        for task in tasks:
+            entry = ran.get((task, algo, variant))
+            if entry is None:
+                cells.append("")
+                continue
+            worse, chance = _worse(entry, random), random.loc[task, "j_pi"]
+            cells.append(_cell(entry.interval("j_pi", "last")) + f", {worse} worse" * bool(worse))
+            scores.append((means[task, algo, variant] - chance) / (best[task] - chance))
+        complete = len(scores) == len(tasks)
+        score = f"{np.mean(scores):.2f}" if complete else ""
+        lines.append(f"| {algo}, {variant} | {' | '.join(cells)} | {score} |")
+    return lines
+
+
+def _departures(name: tuple[str, str]) -> tuple:
+    algo, variant = name
+    return ALGOS.index(algo), variant != "paper", variant.count(","), variant
 
 
 def _worse(entry: Entry, random: pd.DataFrame) -> int | str:

@@ -75,7 +75,7 @@ def play_episodes(
     shares = {runner: list(range(count))[k :: len(actors)] for k, runner in enumerate(actors)}
 
     def request(runner: int) -> ray.ObjectRef:
-        return runners.actors()[runner].sample.remote(
+        return runners.actors()[runner].answer.remote(
             episodes=shares[runner], round_=round_, weights=weights_ref
         )
 

@@ -73,7 +73,7 @@ class LaneStream:
     def _request(self, runner: int, start: int, length: int) -> None:
         if (runner, start) not in self._pending:
             actor = self.runners.actors()[runner]
-            self._pending[runner, start] = actor.sample.remote(
+            self._pending[runner, start] = actor.answer.remote(
                 start=start,
                 num_locksteps=length,
                 anchor=self.anchor.select(self._lanes[runner]),

@@ -31,6 +31,7 @@ class RemoteRunners:
     def __init__(self, group: EnvRunnerGroup, config: Any):
         self.group, self.config = group, config
         self.counters = {"env_runners_lost": 0, "env_runners_hung": 0}
+        self._incarnations: dict[int, str] = {}  # who answered last, by worker index
 
     def actors(self) -> dict[int, Any]:
         """The actors by their RLlib worker index."""
@@ -48,7 +49,7 @@ class RemoteRunners:
 
         Args:
             runner: Whom to ask.
-            ask: Sends the request, or returns one that is under way.
+            ask: Sends the request to `Incarnated.answer`, or returns one that is under way.
             forget: Called when the runner is lost: what was asked before will not be answered.
             time_limit: Seconds without an answer after which the runner counts as hung.
 
@@ -59,7 +60,13 @@ class RemoteRunners:
         lost_since, hung = None, 0
         while True:
             try:
-                return ray.get(ask(), timeout=time_limit)
+                incarnation, answer = ray.get(ask(), timeout=time_limit)
+                # A runner can get lost and be rebuilt between two requests: no request fails then.
+                known = self._incarnations.get(runner, incarnation)
+                if incarnation != known and lost_since is None:
+                    self._count(runner, "env_runners_lost", "was lost")
+                self._incarnations[runner] = incarnation
+                return answer
             except RayTaskError as error:
                 raise error.cause from error
             except GetTimeoutError as error:

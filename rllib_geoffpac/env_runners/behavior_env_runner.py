@@ -16,6 +16,7 @@ from ray.rllib.utils.checkpoints import Checkpointable
 from ray.rllib.utils.debug import update_global_seed_if_necessary
 
 from rllib_geoffpac.behavior import BehaviorPolicy, make_behavior
+from rllib_geoffpac.env_runners.incarnation import Incarnated
 from rllib_geoffpac.env_runners.lane import SimulatedLane
 from rllib_geoffpac.env_runners.make_env import make_env
 from rllib_geoffpac.env_runners.recorded_lane import RecordedLane
@@ -24,7 +25,7 @@ from rllib_geoffpac.recorded_streams import RecordedStream
 from rllib_geoffpac.stream_identity import describe_stream
 
 
-class BehaviorEnvRunner(EnvRunner, Checkpointable):
+class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
     """Steps its share of the lanes with the behaviour policy.
 
     A request says which locksteps it wants and carries an anchor, a place from where they can be

@@ -19,6 +19,7 @@ from ray.rllib.utils.annotations import override
 from ray.rllib.utils.checkpoints import Checkpointable
 from ray.rllib.utils.typing import StateDict
 
+from rllib_geoffpac.env_runners.incarnation import Incarnated
 from rllib_geoffpac.env_runners.lane import EnvironmentFailure
 from rllib_geoffpac.env_runners.make_env import make_env, observation_dtype, observation_shape
 from rllib_geoffpac.lanes import evaluation_stream
@@ -49,7 +50,7 @@ class EvaluationEpisode:
     agent_steps = env_steps
 
 
-class TargetPolicyEnvRunner(EnvRunner, Checkpointable):
+class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
     """Runs episode k of an evaluation round as a pure function of (weights, seed, round, k).
 
     All episodes of a round are rows of one batch of fixed size, episode k in row k, whichever

@@ -73,6 +73,27 @@ def test_runners_killed_one_by_one_and_all_at_once_leave_the_weights_as_they_are
     assert digests(algorithm, ITERATIONS - 2) == undisturbed[2:]
 
 
+def test_a_runner_that_was_lost_and_rebuilt_between_two_requests_is_counted(spread, undisturbed):
+    algorithm, start = spread
+    algorithm.restore_from_path(start)
+    before = counters(algorithm.train())["env_runners_lost"]
+    killed = pids(algorithm.env_runner_group)
+    os.kill(killed[1], signal.SIGKILL)
+    wait_until_rebuilt(algorithm, killed[1])
+    results = [algorithm.train() for _ in range(ITERATIONS - 1)]
+    assert [result["weights_digest"] for result in results] == undisturbed[1:]
+    assert counters(results[-1])["env_runners_lost"] == before + 1
+
+
+def wait_until_rebuilt(algorithm, killed: int) -> None:
+    """Until all env runners answer and none of them is the killed process."""
+    while True:
+        with suppress(ray.exceptions.RayActorError):
+            if killed not in pids(algorithm.env_runner_group):
+                return
+        time.sleep(0.2)
+
+
 def test_a_lost_node_leaves_the_weights_as_they_are(cluster, spread, undisturbed):
     algorithm, start = spread
     algorithm.restore_from_path(start)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -69,6 +70,7 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
         self.stop()
         self._make_env = partial(make_env, self.config, self.worker_index or 0)
         self.env = self._make_env()
+        self._horizon = self._longest_episode()
 
     @override(EnvRunner)
     def make_module(self) -> None:
@@ -76,6 +78,8 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
             env=self.env, spaces=self.get_spaces(), inference_only=True
         )
         self.module = spec.build()
+        # Here, once: RLlib's forward passes would switch it to and fro in every step.
+        self.module.eval()
 
     @override(EnvRunner)
     def sample(
@@ -140,24 +144,26 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
 
     def _step(self, episode: EvaluationEpisode, action: Any, batch: np.ndarray) -> bool:
         """Makes one transition; returns whether it was the last."""
-        env = self._envs[episode.index]
-        observation, reward, terminated, truncated, info = env.step(action)
+        observation, reward, terminated, truncated, info = self._envs[episode.index].step(action)
         batch[episode.index] = np.reshape(observation, batch.shape[1:])
         episode.rewards.append(float(reward))
         discount = info.get("discount", self.config.gamma)
         episode.discounts.append(0.0 if terminated else float(discount))
         self._check(episode, batch)
-        return terminated or truncated or len(episode.rewards) >= self._horizon(env)
+        return terminated or truncated or len(episode.rewards) >= self._horizon
 
     def _check(self, episode: EvaluationEpisode, batch: np.ndarray) -> None:
         """Refuses what would make J_pi meaningless."""
         observation = batch[episode.index]
         if not np.isfinite(observation).all():
             raise self._failure(episode, f"the observation is {observation}")
-        if not np.isfinite(episode.rewards[-1:]).all():
-            raise self._failure(episode, f"the reward is {episode.rewards[-1]}")
-        if not all(0 <= discount <= 1 for discount in episode.discounts[-1:]):
-            raise self._failure(episode, f"the discount is {episode.discounts[-1]}, not in [0, 1]")
+        if not episode.rewards:
+            return
+        reward, discount = episode.rewards[-1], episode.discounts[-1]
+        if not math.isfinite(reward):
+            raise self._failure(episode, f"the reward is {reward}")
+        if not 0 <= discount <= 1:
+            raise self._failure(episode, f"the discount is {discount}, not in [0, 1]")
 
     def _fail(self, episode: EvaluationEpisode, error: Exception, where: str) -> None:
         """Prepares an episode to be played again in a fresh environment, if that is configured."""
@@ -194,11 +200,12 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
         drawn = distribution.sample(outputs, std, [generators[row] for row in rows])
         return distribution.to_env(drawn)
 
-    def _horizon(self, env: gym.Env) -> int:
+    def _longest_episode(self) -> float:
         if self.config.evaluation_horizon is not None:
             return self.config.evaluation_horizon
-        limited = env.spec is not None and env.spec.max_episode_steps is not None
-        return np.iinfo(np.int64).max if limited else _DEFAULT_HORIZON
+        spec = self.env.spec
+        limited = spec is not None and spec.max_episode_steps is not None
+        return math.inf if limited else _DEFAULT_HORIZON
 
     @override(EnvRunner)
     def get_spaces(self) -> dict:

@@ -1,7 +1,8 @@
 """Collects runs into small CSV files, and makes summary, tables and pictures from these.
 
     python results/collect.py RUNS_FOLDER     reads the folders that Tune wrote, then all below
-    python results/collect.py                 summary.csv and tables.md from curves/*.csv
+    python results/collect.py                 summary.csv and tables.md from curves/*.csv, the
+                                              README's tables and the tuned examples' headers
     python results/collect.py --draw          also draws figures/*.png from them
 
 Only the first form needs the run folders: whoever has this repository can do the others. Several
@@ -183,6 +184,7 @@ def main() -> None:
     parser.add_argument("runs", nargs="*", metavar="RUNS_FOLDER", help="folders that Tune wrote")
     parser.add_argument("--draw", action="store_true", help="draw the pictures")
     arguments = parser.parse_args()
+    import publish
     import report
 
     try:
@@ -192,6 +194,8 @@ def main() -> None:
                 frame.to_csv(CURVES / f"{name}.csv", index=False)
         curves = read_curves()
         report.write(curves, commands(), HERE)
+        for path in publish.publish(curves, report.random_agent(HERE)):
+            print(path.relative_to(HERE.parent))
         if arguments.draw:
             import pictures
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -209,27 +210,39 @@ def variant_entries(found: list[Entry]) -> list[Entry]:
     ]
 
 
-def tables(found: list[Entry], random_agent: pd.DataFrame) -> str:
-    """The tables of the README's section 'Results', in Markdown."""
+def sections(found: list[Entry], random_agent: pd.DataFrame) -> dict[str, list[str]]:
+    """Title -> the lines of a table in Markdown."""
     variants = variant_entries(found)
     # The cells of the heat map are not evaluated, and stand in its picture.
     circle = [e for e in found if e.task == "TwoCircle-v0" and e.runs[0]["j_pi"].notna().any()]
     random = random_agent.set_index("task")
+    paper = list(paper_entries(found).values())
+    tables_ = {"Algorithms, the paper's settings": _table(paper, random, "algorithm", _algo)}
+    if any(entry.variant != "paper" for entry in variants):
+        tables_["Variants, on equal data"] = _variant_matrix(variants, random)
+        tables_["Variants, one by one"] = _table(variants, random, "variant", _algo_and_variant)
+    if circle:
+        tables_["Two-circle MDP"] = _circle_table(circle)
+    return tables_
+
+
+def _algo(entry: Entry) -> str:
+    return entry.algo
+
+
+def _algo_and_variant(entry: Entry) -> str:
+    return f"{entry.algo}, {entry.variant}"
+
+
+def tables(found: list[Entry], random_agent: pd.DataFrame) -> str:
+    """All sections as one page of Markdown, and what they leave out."""
     lines = [
         "Interquartile mean over seeds [95 % bootstrap interval]; below 3 seeds the mean. Last: "
         "the last evaluation; best: each seed's best evaluation. Hours: all seeds together, on a "
         "busy machine. Worse: seeds whose last J_pi is below the random agent's.",
-        "",
-        "## Algorithms, the paper's settings",
-        "",
-        *_table(list(paper_entries(found).values()), random, lambda entry: entry.algo, "algorithm"),
     ]
-    if any(entry.variant != "paper" for entry in variants):
-        lines += ["", "## Variants, on equal data", ""]
-        lines += [*_variant_matrix(variants, random), ""]
-        lines += _table(variants, random, lambda e: f"{e.algo}, {e.variant}", "variant")
-    if circle:
-        lines += ["", "## Two-circle MDP", "", *_circle_table(circle)]
+    for title, table in sections(found, random_agent).items():
+        lines += ["", f"## {title}", "", *table]
     waiting = [e for e in found if e.unfinished]
     if waiting:
         lines += ["", "Not counted above, because still below half of the others' steps:"]
@@ -237,7 +250,9 @@ def tables(found: list[Entry], random_agent: pd.DataFrame) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _table(found: list[Entry], random: pd.DataFrame, label: Any, title: str) -> list[str]:
+def _table(
+    found: list[Entry], random: pd.DataFrame, title: str, label: Callable[[Entry], str]
+) -> list[str]:
     lines = [
         f"| task | {title} | J_pi, last | J_pi, best | return, last | return, best | seeds | steps "
         "| diverged | worse | hours |",
@@ -252,14 +267,14 @@ def _table(found: list[Entry], random: pd.DataFrame, label: Any, title: str) -> 
             )
         for entry in (e for e in found if e.task == task):
             cells = [
-                _cell(entry.interval(metric, which))
+                cell(entry.interval(metric, which))
                 for metric in ("j_pi", "return")
                 for which in ("last", "best")
             ]
-            worse = _worse(entry, random)
+            count = worse(entry, random)
             lines.append(
                 f"| {task} | {label(entry)} | {' | '.join(cells)} | {len(entry.runs)} | "
-                f"{_step_range(entry)} | {entry.diverged} | {worse} | {entry.hours:.1f} |"
+                f"{step_range(entry)} | {entry.diverged} | {count} | {entry.hours:.1f} |"
             )
     return lines
 
@@ -291,8 +306,8 @@ def _variant_matrix(found: list[Entry], random: pd.DataFrame) -> list[str]:
             if entry is None:
                 cells.append("")
                 continue
-            worse, chance = _worse(entry, random), random.loc[task, "j_pi"]
-            cells.append(_cell(entry.interval("j_pi", "last")) + f", {worse} worse" * bool(worse))
+            count, chance = worse(entry, random), random.loc[task, "j_pi"]
+            cells.append(cell(entry.interval("j_pi", "last")) + f", {count} worse" * bool(count))
             scores.append((means[task, algo, variant] - chance) / (best[task] - chance))
         complete = len(scores) == len(tasks)
         score = f"{np.mean(scores):.2f}" if complete else ""
@@ -305,7 +320,8 @@ def _departures(name: tuple[str, str]) -> tuple:
     return ALGOS.index(algo), variant != "paper", variant.count(","), variant
 
 
-def _worse(entry: Entry, random: pd.DataFrame) -> int | str:
+def worse(entry: Entry, random: pd.DataFrame) -> int | str:
+    """How many seeds end below the random agent."""
     if entry.task not in random.index:
         return ""
     return sum(pick(run["j_pi"], "last") < random.loc[entry.task, "j_pi"] for run in entry.runs)
@@ -315,13 +331,14 @@ def _circle_table(found: list[Entry]) -> list[str]:
     lines = ["| algorithm | variant | pi(A->B), last | seeds | steps |", "|---|---|---|---|---|"]
     for entry in found:
         lines.append(
-            f"| {entry.algo} | {entry.variant} | {_cell(entry.interval('pi_outer', 'last'))} | "
-            f"{len(entry.runs)} | {_step_range(entry)} |"
+            f"| {entry.algo} | {entry.variant} | {cell(entry.interval('pi_outer', 'last'))} | "
+            f"{len(entry.runs)} | {step_range(entry)} |"
         )
     return lines
 
 
-def _cell(found: Interval) -> str:
+def cell(found: Interval) -> str:
+    """An interval as the tables show it, such as ``-6.1 [-6.8, -5.7]``."""
     if np.isnan(found.iqm):
         return "-"
     if np.isnan(found.low):
@@ -329,7 +346,8 @@ def _cell(found: Interval) -> str:
     return f"{found.iqm:.3g} [{found.low:.3g}, {found.high:.3g}]"
 
 
-def _step_range(entry: Entry) -> str:
+def step_range(entry: Entry) -> str:
+    """The steps that the seeds reached, such as ``1,000,000``."""
     low, high = _steps(entry)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
@@ -338,5 +356,10 @@ def write(curves: pd.DataFrame, commands: dict[str, str], folder: Path) -> None:
     """Writes summary.csv and tables.md."""
     found = entries(curves)
     summary(found, commands).to_csv(folder / "summary.csv", index=False)
-    random_agent = pd.read_csv(folder / "random_agent.csv")
-    (folder / "tables.md").write_text(tables(found, random_agent), encoding="utf-8")
+    text = tables(found, random_agent(folder))
+    (folder / "tables.md").write_text(text, encoding="utf-8")
+
+
+def random_agent(folder: Path) -> pd.DataFrame:
+    """J_pi and return of uniformly random actions, task by task."""
+    return pd.read_csv(folder / "random_agent.csv")

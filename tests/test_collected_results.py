@@ -14,6 +14,7 @@ pd = pytest.importorskip("pandas")
 pytest.importorskip("rliable")
 
 import collect  # noqa: E402
+import publish  # noqa: E402
 import report  # noqa: E402
 
 from rllib_cli import experiments, results  # noqa: E402
@@ -181,6 +182,48 @@ def test_the_summary_was_made_from_the_committed_curves():
     assert [(e.algo, e.task, e.variant, len(e.runs), e.diverged) for e in entries] == list(
         table[["algo", "task", "variant", "seeds", "diverged"]].itertuples(index=False, name=None)
     )
+
+
+def test_a_header_states_what_the_settings_reached(tmp_path):
+    for seed, last in enumerate([-6.0, -5.0, -19.0]):
+        write_trial(tmp_path, seed, [-20.0, last], value_baseline="ema")
+    write_trial(tmp_path, 0, [-90.0, -90.0])  # another variant
+    example = tmp_path / "geoffpac" / "reacher.yaml"
+    example.parent.mkdir()
+    settings = f"{{value_baseline: ema, num_lanes: 10}}\n  stop: {{{STEPS}: 2000}}\n"
+    body = f"example:\n  run: GeoffPAC\n  env: Reacher-v5\n  config: {settings}"
+    example.write_text(f"# Title.\n# Reaches: nothing yet.\n# Took:    a while.\n{body}")
+    text = publish.header(example, report.entries(collected(tmp_path)), RANDOM_AGENT)
+    words = " ".join(text.replace("#", " ").split())
+    assert text.startswith("# Title.\n# Reaches: J_pi -10 [-19, -5]") and text.endswith(body)
+    assert "after 800 of the 2,000 steps (interquartile mean of 3 seeds" in words
+    assert "a random agent has J_pi -18, and 1 of the 3 seeds end worse" in words
+    assert "nothing yet" not in text and "a while" not in text
+
+
+def test_the_readme_has_the_tables_of_the_committed_results():
+    tables = (ROOT / "results" / "tables.md").read_text(encoding="utf-8")
+    blocks = publish.BLOCK.findall(publish.README.read_text(encoding="utf-8"))
+    assert [title for _, title, _, _ in blocks]
+    for _, title, table, _ in blocks:
+        assert f"## {title}\n{table}" in tables, f"run results/collect.py: {title!r} is out of date"
+
+
+def test_the_headers_state_the_committed_results():
+    table = pd.read_csv(ROOT / "results" / "summary.csv").sort_values("steps")
+    reached = {(row.algo, row.task, row.variant): row for row in table.itertuples()}
+    stated = 0
+    for path in sorted(collect.EXAMPLES.glob("*/*.yaml")):
+        if path.parent.name in publish.OTHER_HEADERS:
+            continue
+        for experiment in experiments.load(path):
+            variant = collect.variant_name(experiment.run, experiment.config)
+            row = reached.get((experiment.run, experiment.config["env"], variant))
+            if row is not None and row.task in publish.MEASURED_TASKS:
+                header = path.read_text(encoding="utf-8")
+                assert f"# Reaches: J_pi {row.j_pi_iqm:.3g}" in header, path
+                stated += 1
+    assert stated >= 7
 
 
 def test_experiment_names_are_unique():

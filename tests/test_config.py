@@ -1,5 +1,7 @@
 """Configs: the paper's defaults, and a clear word for every impossible value or misspelt key."""
 
+from pathlib import Path
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -9,8 +11,10 @@ from ray import tune
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 import rllib_geoffpac
+from rllib_cli import experiments
 from rllib_geoffpac import ACEConfig, GeoffPACConfig, OffPACConfig
 
+ROOT = Path(__file__).parent.parent
 VALUES = [
     (algorithm, key, value)
     for algorithm, impossible in IMPOSSIBLE.items()
@@ -118,6 +122,19 @@ def test_the_defaults_are_the_papers():
     assert {key: getattr(config, key) for key in paper} == paper
     assert config._model_config_auto_includes["fcnet_hiddens"] == [64, 64]
     assert ACEConfig().gamma_hat == 0 and OffPACConfig().lambda_1 == 0
+
+
+def test_the_robust_settings_are_those_of_the_robust_examples():
+    departures = {"value_baseline": "ema", "policy_distribution": "truncated_gaussian"}
+    robust, paper = GeoffPACConfig.robust().to_dict(), GeoffPACConfig().to_dict()
+    assert {key: value for key, value in robust.items() if value != paper[key]} == departures
+    files = sorted((ROOT / "tuned_examples").glob("*/*_robust.yaml"))
+    assert len(files) == 5
+    for file in files:
+        (example,) = experiments.load(file)
+        (original,) = experiments.load(file.with_name(file.name.replace("_robust", "")))
+        assert example.config == original.config | departures
+        assert (example.stop, example.num_samples) == (original.stop, original.num_samples)
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -152,6 +152,21 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         super().training(**kwargs)
         return self
 
+    @classmethod
+    def robust(cls) -> GeoffPACConfig:
+        """A new config with the departures from the paper that hold on all five MuJoCo tasks.
+
+        The truncated Gaussian restores coverage, and the baseline takes the constant part of V out
+        of Z2, which the clipped rho turns into a force. The README's 'Results' have the comparison.
+
+        Example:
+            >>> from rllib_geoffpac import GeoffPACConfig
+            >>> config = GeoffPACConfig.robust().environment("Reacher-v5")
+            >>> config.policy_distribution
+            'truncated_gaussian'
+        """
+        return cls().training(value_baseline="ema", policy_distribution="truncated_gaussian")
+
     @property
     def uses_density_ratio(self) -> bool:
         """Whether there is a C to learn (ACE and Off-PAC have none)."""

@@ -221,7 +221,7 @@ def test_the_headers_state_the_committed_results():
             variant = collect.variant_name(experiment.run, experiment.config)
             row = reached.get((experiment.run, experiment.config["env"], variant))
             if row is not None and row.task in publish.MEASURED_TASKS:
-                found = re.search(r"# Reaches: J_pi (\S+)", path.read_text(encoding="utf-8"))
+                found = re.search(r"# Reaches: J_pi (-?[\d.]*\d)", path.read_text(encoding="utf-8"))
                 # Rounded to 3 digits here, to 4 there.
                 assert found and float(found[1]) == pytest.approx(row.j_pi_iqm, rel=0.006), path
                 stated += 1

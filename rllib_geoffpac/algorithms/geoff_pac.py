@@ -154,10 +154,11 @@ class GeoffPACConfig(LaneAlgorithmConfig):
 
     @classmethod
     def robust(cls) -> GeoffPACConfig:
-        """A new config with the departures from the paper that hold on all five MuJoCo tasks.
+        """A new config with the departures from the paper that did best without diverging.
 
         The truncated Gaussian restores coverage, and the baseline takes the constant part of V out
-        of Z2, which the clipped rho turns into a force. The README's 'Results' have the comparison.
+        of Z2, which the clipped rho turns into a force. The README's 'Results' have the comparison,
+        and say on which tasks it rests.
 
         Example:
             >>> from rllib_geoffpac import GeoffPACConfig

@@ -73,8 +73,8 @@ def _measured(entry: Entry, budget: int, random_agent: pd.DataFrame) -> list[str
     count = len(entry.runs)
     worse = report.worse(entry, random)
     reaches = (
-        f"J_pi {j_pi}, return {episode_return} after {steps} steps (interquartile mean of {count} "
-        f"seeds, 95 % interval); a random agent has J_pi {random.loc[entry.task, 'j_pi']:.3g}"
+        f"J_pi {j_pi}, return {episode_return} after {steps} steps ({_average(count)}); "
+        f"a random agent has J_pi {random.loc[entry.task, 'j_pi']:.3g}"
         + f", and {worse} of the {count} seeds end worse" * bool(worse)
         + f"; {entry.diverged} diverged" * bool(entry.diverged)
         + ". See the README, 'Results'."
@@ -84,6 +84,12 @@ def _measured(entry: Entry, budget: int, random_agent: pd.DataFrame) -> list[str
         "is --num-samples 1."
     )
     return _comment("# Reaches: ", reaches) + _comment("# Took:    ", took)
+
+
+def _average(count: int) -> str:
+    if count < report.INTERVAL_SEEDS:
+        return f"mean of {count} seeds"
+    return f"interquartile mean of {count} seeds, 95 % interval"
 
 
 def _comment(label: str, words: str) -> list[str]:

@@ -40,6 +40,8 @@ SUMMARY_COLUMNS = [
     "command",
 ]
 _GROUP = ["algo", "task", "variant", "budget"]
+INTERVAL_SEEDS = 3
+"""From so many seeds on there is an interquartile mean with an interval; below, the mean."""
 # A run that is not half as far as the furthest of its group is still going on, or was cut off.
 _COUNTED_SHARE = 0.5
 
@@ -97,7 +99,7 @@ def interval(values: tuple[float, ...]) -> Interval:
     numbers = np.array([value for value in values if np.isfinite(value)])
     if len(numbers) == 0:
         return Interval(np.nan, np.nan, np.nan)
-    if len(numbers) < 3:
+    if len(numbers) < INTERVAL_SEEDS:
         return Interval(float(numbers.mean()), np.nan, np.nan)
     found = statistics.interquartile_mean(numbers)
     if found is None:

@@ -56,6 +56,21 @@ def split_lanes(num_lanes: int, num_runners: int) -> list[range]:
     return lanes
 
 
+class LanePosition(NamedTuple):
+    """Where one lane stands."""
+
+    episode: int
+    step: int  # transitions already made in it
+    observation: np.ndarray | None  # flat, as it travels; None before the first reset
+    episode_return: float  # undiscounted, so far
+    chain_starts: bool  # no transition leads to its state: the next row restarts the traces
+
+    @classmethod
+    def start(cls) -> LanePosition:
+        """Returns the position of a lane that has not moved yet."""
+        return cls(0, 0, None, 0.0, True)
+
+
 class ActionLog(NamedTuple):
     """What brings an exploring lane back: its actions followed weights that have changed since."""
 
@@ -77,6 +92,7 @@ class LaneAnchor:
     steps: np.ndarray  # [L] transitions already made in it
     observations: np.ndarray | None  # [L, ...] current observation; None before the first reset
     returns: np.ndarray  # [L] undiscounted return of the current episode so far
+    chain_starts: np.ndarray  # [L] whether no transition leads to the current state
     action_logs: list[ActionLog] | None = None  # [L] of exploring lanes; None: mu is fixed
 
     @classmethod
@@ -84,13 +100,32 @@ class LaneAnchor:
         """Returns the anchor of lanes that have not moved yet."""
         count = len(lanes)
         zeros = np.zeros(count, np.int64)
-        return cls(0, np.array(lanes), zeros, zeros.copy(), None, np.zeros(count))
+        starts = np.ones(count, bool)
+        return cls(0, np.array(lanes), zeros, zeros.copy(), None, np.zeros(count), starts)
 
-    def position(self, index: int) -> tuple[int, int, np.ndarray | None, float]:
-        """Returns episode, step, observation and return of one lane, as `SimulatedLane.seek`'s."""
-        observation = None if self.observations is None else self.observations[index]
-        episode, step = int(self.episodes[index]), int(self.steps[index])
-        return episode, step, observation, float(self.returns[index])
+    @classmethod
+    def of(cls, lockstep: int, lanes: np.ndarray, positions: list[LanePosition]) -> LaneAnchor:
+        """Returns the anchor of lanes that have moved."""
+        episodes, steps, observations, returns, chain_starts = zip(*positions, strict=True)
+        return cls(
+            lockstep,
+            lanes,
+            np.array(episodes),
+            np.array(steps),
+            np.stack(observations),
+            np.array(returns),
+            np.array(chain_starts),
+        )
+
+    def position(self, index: int) -> LanePosition:
+        """Returns where one of the lanes stands."""
+        return LanePosition(
+            int(self.episodes[index]),
+            int(self.steps[index]),
+            None if self.observations is None else self.observations[index],
+            float(self.returns[index]),
+            bool(self.chain_starts[index]),
+        )
 
     def select(self, lanes: range) -> LaneAnchor:
         """Returns the anchor of a contiguous part of the lanes."""
@@ -105,6 +140,7 @@ class LaneAnchor:
             self.steps[part],
             observations,
             self.returns[part],
+            self.chain_starts[part],
             action_logs,
         )
 
@@ -115,7 +151,14 @@ class LaneAnchor:
             parts[0].lockstep,
             *(
                 np.concatenate([getattr(part, name) for part in parts])
-                for name in ("lanes", "episodes", "steps", "observations", "returns")
+                for name in (
+                    "lanes",
+                    "episodes",
+                    "steps",
+                    "observations",
+                    "returns",
+                    "chain_starts",
+                )
             ),
             None
             if parts[0].action_logs is None

@@ -122,7 +122,7 @@ def test_an_anchor_can_be_split_and_joined():
     joined = LaneAnchor.concatenate(parts)
     assert [part.lanes.tolist() for part in parts] == [[0, 1], [2, 3], [4]]
     assert joined.lockstep == 17
-    for name in ("lanes", "episodes", "steps", "observations", "returns"):
+    for name in ("lanes", "episodes", "steps", "observations", "returns", "chain_starts"):
         np.testing.assert_array_equal(getattr(joined, name), getattr(anchor, name))
 
 

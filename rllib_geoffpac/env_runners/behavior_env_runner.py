@@ -112,7 +112,7 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
         lane = self._lanes[index]
         if isinstance(lane, RecordedLane):
             lane.lockstep = anchor.lockstep
-        lane.seek(*anchor.position(index))
+        lane.seek(anchor.position(index))
 
     def _run(self, num_locksteps: int) -> Fragment:
         # Nowhere, if one of the lanes fails: then they don't stand at the same lockstep any more.
@@ -180,14 +180,7 @@ def _pack(start: int, lanes: list, columns: list[LaneColumns]) -> Fragment:
         chain_start=np.stack([c.chain_start for c in columns], axis=1),
         final_index=np.array(final, np.int64).reshape(len(final), 2),
         final_observations=np.array(finals, first.dtype).reshape(len(final), *first.shape[1:]),
-        end=LaneAnchor(
-            start,
-            numbers,
-            np.array([lane.episode for lane in lanes]),
-            np.array([lane.step for lane in lanes]),
-            np.stack([lane.observation for lane in lanes]),
-            np.array([lane.episode_return for lane in lanes]),
-        ),
+        end=LaneAnchor.of(start, numbers, [lane.position for lane in lanes]),
         finished=sorted(
             (start + t, lane.lane, ret, length)
             for lane, c in zip(lanes, columns, strict=True)

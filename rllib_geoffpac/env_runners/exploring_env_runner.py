@@ -15,7 +15,7 @@ from rllib_geoffpac.behavior import BehaviorPolicy, UniformBehavior
 from rllib_geoffpac.env_runners.behavior_env_runner import BehaviorEnvRunner
 from rllib_geoffpac.env_runners.lane import SimulatedLane
 from rllib_geoffpac.env_runners.make_env import observation_dtype, observation_shape
-from rllib_geoffpac.lanes import ActionLog, Fragment, LaneAnchor
+from rllib_geoffpac.lanes import ActionLog, Fragment, LaneAnchor, LanePosition
 from rllib_geoffpac.learners.threads import use_one_thread
 
 _FIRST_ALLOCATION = 64
@@ -67,20 +67,13 @@ class ExploringLane(SimulatedLane):
         return ActionLog(self._taken[: self.step], self._rng.bit_generator.state)
 
     @override(SimulatedLane)
-    def seek(
-        self,
-        episode: int,
-        step: int,
-        observation: np.ndarray | None,
-        episode_return: float,
-        log: ActionLog | None = None,
-    ) -> None:
+    def seek(self, position: LanePosition, log: ActionLog | None = None) -> None:
         exploring = self.behavior
         if log is not None:
             self.behavior = RepeatedActions(log.actions)
-        super().seek(episode, step, observation, episode_return)
+        super().seek(position)
         self.behavior = exploring
-        if log is not None and (self.episode, self.step) == (episode, step):
+        if log is not None and (self.episode, self.step) == position[:2]:
             self._rng.bit_generator.state = log.rng_state
 
     @override(SimulatedLane)
@@ -147,4 +140,4 @@ class ExploringEnvRunner(BehaviorEnvRunner):
     @override(BehaviorEnvRunner)
     def _seek_lane(self, index: int, anchor: LaneAnchor) -> None:
         log = None if anchor.action_logs is None else anchor.action_logs[index]
-        self._lanes[index].seek(*anchor.position(index), log)
+        self._lanes[index].seek(anchor.position(index), log)

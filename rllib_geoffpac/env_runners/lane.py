@@ -12,7 +12,7 @@ import numpy as np
 
 from rllib_geoffpac.behavior import BehaviorPolicy, UniformBehavior
 from rllib_geoffpac.env_runners.make_env import observation_dtype, observation_shape
-from rllib_geoffpac.lanes import LaneColumns, behavior_stream
+from rllib_geoffpac.lanes import LaneColumns, LanePosition, behavior_stream
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +65,13 @@ class SimulatedLane:
             observation_shape(space)
         )
 
+    @property
+    def position(self) -> LanePosition:
+        """Where the lane stands, after its first reset."""
+        return LanePosition(
+            self.episode, self.step, self.observation, self.episode_return, self._chain_starts
+        )
+
     def run(self, count: int) -> LaneColumns:
         """Makes `count` transitions."""
         columns = self._allocate(count)
@@ -99,19 +106,18 @@ class SimulatedLane:
             *(np.zeros(count, bool) for _ in ("terminated", "truncated", "chain_start")),
         )
 
-    def seek(
-        self, episode: int, step: int, observation: np.ndarray | None, episode_return: float
-    ) -> None:
+    def seek(self, position: LanePosition) -> None:
         """Brings the lane to a position by simulating its episode again from the start."""
-        self.episode = episode
-        if observation is None:
-            self._observation, self._chain_starts = None, True
+        self.episode, self._chain_starts = position.episode, position.chain_starts
+        if position.observation is None:
+            self._observation = None
             return
         self.counters["lanes_resimulated"] += 1
         self._reset()
-        self._chain_starts = False
+        if self.episode != position.episode:  # its reset failed, and the next episode has begun
+            return
         try:
-            for _ in range(step):
+            for _ in range(position.step):
                 action, _ = self._next_action()
                 self._observation, _, terminated, truncated, _ = self.env.step(action)
                 if terminated or truncated:
@@ -120,16 +126,16 @@ class SimulatedLane:
         except Exception as error:
             self._new_episode_after_failure(error, "step")
             return
-        if self.step == step and np.array_equal(self.observation, observation):
-            self.episode_return = episode_return
+        if self.step == position.step and np.array_equal(self.observation, position.observation):
+            self.episode_return = position.episode_return
             return
         logger.warning(
             "%s is not deterministic given its reset seed: lane %d could not be brought back to "
             "step %d of episode %d, so it starts a new episode and its traces restart.",
             self.name,
             self.lane,
-            step,
-            episode,
+            position.step,
+            position.episode,
         )
         self.counters["lanes_not_reproducible"] += 1
         self.episode += 1

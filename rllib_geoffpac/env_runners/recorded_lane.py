@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from rllib_geoffpac.env_runners.lane import SimulatedLane
-from rllib_geoffpac.lanes import LaneColumns
+from rllib_geoffpac.lanes import LaneColumns, LanePosition
 from rllib_geoffpac.recorded_streams import CHUNK_LENGTH, Chunk, RecordedStream
 
 _DATA_DEPEND_ON_MORE = ("env_failures", "lanes_not_reproducible")
@@ -28,8 +28,7 @@ class RecordedLane:
 
     def __init__(self, make_lane: Callable[[], SimulatedLane], stream: RecordedStream, lane: int):
         self._make_lane, self._stream, self.lane = make_lane, stream, lane
-        self.lockstep, self.episode, self.step, self.episode_return = 0, 0, 0, 0.0
-        self.observation: np.ndarray | None = None
+        self.lockstep, self.position = 0, LanePosition.start()
         self.data_source = "simulated"
         self.counters = {"recorded_chunks_damaged": 0}
         self._simulated: SimulatedLane | None = None
@@ -57,12 +56,9 @@ class RecordedLane:
         self.data_source = sources.pop() if len(sources) == 1 else "mixed"
         return LaneColumns.join(parts)
 
-    def seek(
-        self, episode: int, step: int, observation: np.ndarray | None, episode_return: float
-    ) -> None:
+    def seek(self, position: LanePosition) -> None:
         """Brings the lane to a position; `lockstep` has to be set to the position's beside it."""
-        self.episode, self.step, self.episode_return = episode, step, episode_return
-        self.observation = observation
+        self.position = position
         self._simulated_at = self._entered = -1
         self._growing = None
 
@@ -86,7 +82,8 @@ class RecordedLane:
         self._stream.num_damaged = 0
         if self._chunk is None:
             if offset == 0:
-                self._growing = Chunk(self.episode, self.step, self.episode_return)
+                here = self.position
+                self._growing = Chunk(here.episode, here.step, here.episode_return)
         elif offset <= len(self._chunk) and self._is_here(offset):
             self._growing = self._chunk
         else:
@@ -95,26 +92,30 @@ class RecordedLane:
 
     def _is_here(self, offset: int) -> bool:
         """Whether the recorded chunk passes through the place where the lane stands."""
-        columns = self._chunk.columns
+        columns, here = self._chunk.columns, self.position
         episode = self._chunk.episode + sum(row < offset for row, *_ in columns.finished)
-        at_start = self.observation is None and self.lockstep == 0
-        return episode == self.episode and (
-            at_start or np.array_equal(columns.observations[offset], self.observation)
+        at_start = here.observation is None and self.lockstep == 0
+        return episode == here.episode and (
+            at_start or np.array_equal(columns.observations[offset], here.observation)
         )
 
     def _replay(self, offset: int, count: int) -> LaneColumns:
         part = self._chunk.columns.part(offset, min(offset + count, len(self._chunk)))
         self.lockstep += len(part)
         first = 0  # of the current episode
+        episode, step, _, episode_return, _ = self.position
         if part.finished:
             first = part.finished[-1][0] + 1
-            self.episode += len(part.finished)
-            self.step, self.episode_return = 0, 0.0
-        self.step += len(part) - first
+            episode, step, episode_return = episode + len(part.finished), 0, 0.0
         # One after the other, as a simulated lane adds them up.
-        rewards = np.concatenate([[self.episode_return], part.rewards[first:]])
-        self.episode_return = float(np.add.accumulate(rewards)[-1])
-        self.observation = part.observations[-1]
+        rewards = np.concatenate([[episode_return], part.rewards[first:]])
+        self.position = LanePosition(
+            episode,
+            step + len(part) - first,
+            part.observations[-1],
+            float(np.add.accumulate(rewards)[-1]),
+            chain_starts=False,  # a recorded stream has no failures
+        )
         return part
 
     def _simulate(self, offset: int, count: int) -> LaneColumns:
@@ -122,12 +123,10 @@ class RecordedLane:
             self._simulated = self._make_lane()
         lane = self._simulated
         if self._simulated_at != self.lockstep:
-            lane.seek(self.episode, self.step, self.observation, self.episode_return)
+            lane.seek(self.position)
         part = lane.run(min(count, CHUNK_LENGTH - offset))
         self.lockstep += len(part)
-        self._simulated_at = self.lockstep
-        self.episode, self.step, self.episode_return = lane.episode, lane.step, lane.episode_return
-        self.observation = lane.observation
+        self._simulated_at, self.position = self.lockstep, lane.position
         if any(lane.counters[event] for event in _DATA_DEPEND_ON_MORE):
             self._on_stream, self._growing = False, None
         for event, number in lane.counters.items():

@@ -96,6 +96,23 @@ def test_a_failed_episode_is_skipped_and_the_chain_restarts(fault):
     )
 
 
+def test_a_chain_that_restarts_at_a_border_does_so_in_a_rebuilt_lane_too():
+    fault = {"fault": "raise_in_reset", "fault_seed": seed_of(2)}
+    whole = lane_of(max_failures=1, **fault)
+    expected = whole.run(400)
+    (border,) = [row for row, episode, _ in whole.starts if episode == 3]
+    before = lane_of(max_failures=1, **fault)
+    before.run(border)
+    assert before.position.chain_starts and before.position.episode == 3
+    rebuilt = lane_of(max_failures=1, **fault)
+    rebuilt.seek(before.position)
+    after = rebuilt.run(20)
+    assert after.chain_start.tolist() == [True] + 19 * [False]
+    for name in ("chain_start", "actions", "rewards"):
+        rows = getattr(expected, name)[border : border + 20]
+        np.testing.assert_array_equal(getattr(after, name), rows)
+
+
 def test_too_many_failures_in_a_row_end_with_the_original_error():
     lane = lane_of(max_failures=3, fault="raise", fault_step=1)
     with pytest.raises(EnvironmentFailure, match="lost its connection") as raised:
@@ -104,10 +121,11 @@ def test_too_many_failures_in_a_row_end_with_the_original_error():
     assert lane.counters["env_failures"] == 4
 
 
-def test_a_lane_whose_episode_fails_when_it_is_simulated_again_starts_a_new_one():
+@pytest.mark.parametrize("fault", ["raise", "raise_in_reset"])
+def test_a_lane_whose_episode_fails_when_it_is_simulated_again_starts_a_new_one(fault):
     lane = lane_of()
-    columns = lane.run(5)
-    again = lane_of(max_failures=1, fault="raise", fault_seed=seed_of(0), fault_step=3)
-    again.seek(0, 5, columns.observations[5], 0.0)
+    lane.run(5)
+    again = lane_of(max_failures=1, fault=fault, fault_seed=seed_of(0), fault_step=3)
+    again.seek(lane.position)
     assert (again.episode, again.step) == (1, 0)
     assert again.run(3).chain_start.tolist() == [True, False, False]

@@ -75,7 +75,7 @@ def _measured(entry: Entry, budget: int, random_agent: pd.DataFrame) -> list[str
     reaches = (
         f"J_pi {j_pi}, return {episode_return} after {steps} steps ({_average(count)}); "
         f"a random agent has J_pi {random.loc[entry.task, 'j_pi']:.3g}"
-        + f", and {worse} of the {count} seeds end worse" * bool(worse)
+        + f", and {worse} of the {count} seeds end{'s' * (worse == 1)} worse" * bool(worse)
         + f"; {entry.diverged} diverged" * bool(entry.diverged)
         + ". See the README, 'Results'."
     )
@@ -87,6 +87,8 @@ def _measured(entry: Entry, budget: int, random_agent: pd.DataFrame) -> list[str
 
 
 def _average(count: int) -> str:
+    if count == 1:
+        return "one seed"
     if count < report.INTERVAL_SEEDS:
         return f"mean of {count} seeds"
     return f"interquartile mean of {count} seeds, 95 % interval"

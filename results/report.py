@@ -42,6 +42,17 @@ SUMMARY_COLUMNS = [
 _GROUP = ["algo", "task", "variant", "budget"]
 INTERVAL_SEEDS = 3
 """From so many seeds on there is an interquartile mean with an interval; below, the mean."""
+# Force and policy -> the variants of Geoff-PAC and of ACE that have it. With the baseline nothing
+# of V's constant part is left in Z2, so that Geoff-PAC has no other force than overlap_coeff's.
+SAME_FORCE = {
+    "none, gaussian": ("value_baseline=ema", "paper"),
+    "none, truncated_gaussian": ("value_baseline=ema, truncated_gaussian", "truncated_gaussian"),
+    "2, gaussian": ("value_baseline=ema, overlap_coeff=2", "overlap_coeff=2"),
+    "2, truncated_gaussian": (
+        "value_baseline=ema, overlap_coeff=2, truncated_gaussian",
+        "overlap_coeff=2, truncated_gaussian",
+    ),
+}
 # A run that is not half as far as the furthest of its group is still going on, or was cut off.
 _COUNTED_SHARE = 0.5
 
@@ -222,6 +233,7 @@ def sections(found: list[Entry], random_agent: pd.DataFrame) -> dict[str, list[s
     tables_ = {"Algorithms, the paper's settings": _table(paper, random, "algorithm", _algo)}
     if any(entry.variant != "paper" for entry in variants):
         tables_["Variants, on equal data"] = _variant_matrix(variants, random)
+        tables_["Geoff-PAC and ACE with the same force"] = _same_force(variants)
         tables_["Variants, one by one"] = _table(variants, random, "variant", _algo_and_variant)
     if circle:
         tables_["Two-circle MDP"] = _circle_table(circle)
@@ -317,6 +329,36 @@ def _variant_matrix(found: list[Entry], random: pd.DataFrame) -> list[str]:
     return lines
 
 
+def _same_force(found: list[Entry]) -> list[str]:
+    """Last J_pi of Geoff-PAC and ACE over the seeds that both have, and how many Geoff-PAC wins."""
+    ran = {(e.task, e.algo, e.variant): e for e in found}
+    tasks = list(dict.fromkeys(e.task for e in found))
+    lines = [
+        f"| overlap_coeff, policy | {' | '.join(tasks)} |",
+        "|---|" + "---|" * len(tasks),
+    ]
+    for name, variants in SAME_FORCE.items():
+        cells = []
+        for task in tasks:
+            pair = [
+                ran.get((task, *key)) for key in zip(("GeoffPAC", "ACE"), variants, strict=True)
+            ]
+            cells.append("" if None in pair else _against(*pair))
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
+
+
+def _against(one: Entry, other: Entry) -> str:
+    ours, theirs = (
+        {run["seed"].iloc[0]: pick(run["j_pi"], "last") for run in entry.runs}
+        for entry in (one, other)
+    )
+    seeds = sorted(ours.keys() & theirs.keys())
+    means = [interval(tuple(ends[seed] for seed in seeds)).iqm for ends in (ours, theirs)]
+    won = sum(ours[seed] > theirs[seed] for seed in seeds)
+    return f"{means[0]:.3g} and {means[1]:.3g}, {won} of {len(seeds)}"
+
+
 def _departures(name: tuple[str, str]) -> tuple:
     algo, variant = name
     return ALGOS.index(algo), variant != "paper", variant.count(","), variant
@@ -326,7 +368,8 @@ def worse(entry: Entry, random: pd.DataFrame) -> int | str:
     """How many seeds end below the random agent."""
     if entry.task not in random.index:
         return ""
-    return sum(pick(run["j_pi"], "last") < random.loc[entry.task, "j_pi"] for run in entry.runs)
+    chance = random.loc[entry.task, "j_pi"]
+    return int(sum(pick(run["j_pi"], "last") < chance for run in entry.runs))
 
 
 def _circle_table(found: list[Entry]) -> list[str]:
@@ -344,8 +387,13 @@ def cell(found: Interval) -> str:
     if np.isnan(found.iqm):
         return "-"
     if np.isnan(found.low):
-        return f"{found.iqm:.3g}"
-    return f"{found.iqm:.3g} [{found.low:.3g}, {found.high:.3g}]"
+        return number(found.iqm)
+    return f"{number(found.iqm)} [{number(found.low)}, {number(found.high)}]"
+
+
+def number(value: float) -> str:
+    """Three digits, or all digits before the point if those are more."""
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{value:,.0f}"
 
 
 def step_range(entry: Entry) -> str:

@@ -28,11 +28,13 @@ RANDOM_AGENT = pd.DataFrame(
 )
 
 
-def write_trial(folder, seed, j_pis, diverged=False, experiment=EXPERIMENT, **params):
+def write_trial(
+    folder, seed, j_pis, diverged=False, experiment=EXPERIMENT, run="GeoffPAC", **params
+):
     """A trial's folder as Tune writes it; one evaluation every 400 steps."""
     trial = folder / experiment / f"{seed}_{len(list(folder.glob('*/*')))}"
     trial.mkdir(parents=True)
-    spec = {"run": "GeoffPAC", "stop": {STEPS: 2000}}
+    spec = {"run": run, "stop": {STEPS: 2000}}
     (trial.parent / "experiment.json").write_text(json.dumps(spec))
     params = {"env": "Reacher-v5", "seed": seed, **params}
     (trial / "params.json").write_text(json.dumps(params))
@@ -78,6 +80,11 @@ def test_two_seeds_give_a_mean_without_an_interval():
     assert found.iqm == 1.5
     assert np.isnan(found.low)
     assert np.isnan(found.high)
+
+
+def test_numbers_have_three_digits_or_all_before_the_point():
+    shown = [report.number(value) for value in (-0.03741, 91.48, 999.4, 999.6, -12345.6)]
+    assert shown == ["-0.0374", "91.5", "999", "1,000", "-12,346"]
 
 
 def test_repeated_evaluations_are_one_point_of_the_curve(tmp_path):
@@ -143,6 +150,23 @@ def test_variants_are_named_by_their_departure_from_the_paper(tmp_path):
     assert found == {**paper, **settings, "policy_distribution": "truncated_gaussian"}
 
 
+def test_equal_force_is_compared_on_the_seeds_that_both_have(tmp_path):
+    for seed, (geoff_pac, ace) in enumerate([(-6.0, -7.0), (-8.0, -9.0), (-7.0, -5.0)]):
+        write_trial(tmp_path, seed, [-9.0, geoff_pac], value_baseline="ema")
+        write_trial(tmp_path, seed, [-9.0, ace], experiment="reacher-variants-ace", run="ACE")
+    write_trial(tmp_path, 3, [-9.0, -1.0], experiment="reacher-variants-ace", run="ACE")
+    write_trial(tmp_path, 0, [-9.0, -1.0])  # the paper's Geoff-PAC: another force
+    found = report.entries(collected(tmp_path))
+    table = report.sections(found, RANDOM_AGENT)["Geoff-PAC and ACE with the same force"]
+    assert table[0] == "| overlap_coeff, policy | Reacher-v5 |"
+    assert table[2:] == [
+        "| none, gaussian | -7 and -7, 2 of 3 |",
+        "| none, truncated_gaussian |  |",
+        "| 2, gaussian |  |",
+        "| 2, truncated_gaussian |  |",
+    ]
+
+
 def test_trials_that_differ_in_an_unknown_setting_are_not_mixed(tmp_path):
     write_trial(tmp_path, 0, [-6.0], rho_clip=2.0)
     write_trial(tmp_path, 0, [-7.0], rho_clip=5.0)
@@ -198,7 +222,7 @@ def test_a_header_states_what_the_settings_reached(tmp_path):
     words = " ".join(text.replace("#", " ").split())
     assert text.startswith("# Title.\n# Reaches: J_pi -10 [-19, -5]") and text.endswith(body)
     assert "after 800 of the 2,000 steps (interquartile mean of 3 seeds" in words
-    assert "a random agent has J_pi -18, and 1 of the 3 seeds end worse" in words
+    assert "a random agent has J_pi -18, and 1 of the 3 seeds ends worse" in words
     assert "nothing yet" not in text and "a while" not in text
 
 

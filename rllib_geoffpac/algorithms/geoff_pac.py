@@ -156,17 +156,17 @@ class GeoffPACConfig(LaneAlgorithmConfig):
     def robust(cls) -> GeoffPACConfig:
         """A new config with the departures from the paper that did best without diverging.
 
-        The truncated Gaussian restores coverage, and the baseline takes the constant part of V out
-        of Z2, which the clipped rho turns into a force. The README's 'Results' have the comparison,
-        and say on which tasks it rests.
+        The baseline takes the constant part of V out of Z2, which the clipped rho turns into a
+        force: away from the data where V < 0, where Geoff-PAC breaks, and toward them where V > 0.
+        The README's 'Results' compare it with the other departures.
 
         Example:
             >>> from rllib_geoffpac import GeoffPACConfig
             >>> config = GeoffPACConfig.robust().environment("Reacher-v5")
-            >>> config.policy_distribution
-            'truncated_gaussian'
+            >>> config.value_baseline
+            'ema'
         """
-        return cls().training(value_baseline="ema", policy_distribution="truncated_gaussian")
+        return cls().training(value_baseline="ema")
 
     @property
     def uses_density_ratio(self) -> bool:

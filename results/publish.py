@@ -57,8 +57,9 @@ def header(path: Path, found: list[Entry], random_agent: pd.DataFrame) -> str | 
     same = [e for e in found if (e.algo, e.task, e.variant) == (experiment.run, env, variant)]
     if not same or env not in MEASURED_TASKS:
         return None
-    entry = max(same, key=lambda e: e.budget)
-    lines = _measured(entry, int(experiment.stop[STEPS]), random_agent)
+    budget = int(experiment.stop[STEPS])
+    entry = max(same, key=lambda e: e.budget).until(budget)
+    lines = _measured(entry, budget, random_agent)
     return _MEASURED.sub(lambda _: "\n".join(lines) + "\n", text, count=1)
 
 
@@ -103,8 +104,6 @@ def _comment(label: str, words: str) -> list[str]:
 
 def _minutes(entry: Entry) -> str:
     minutes = [60 * float(run["hours"].iloc[-1]) for run in entry.runs]
-    if max(minutes) < 2:
-        low, high = (math.ceil(60 * value) for value in (min(minutes), max(minutes)))
-        return f"{low} to {high} s"
-    low, high = (math.ceil(value) for value in (min(minutes), max(minutes)))
-    return f"{low} minutes" if low == high else f"{low} to {high} minutes"
+    factor, unit = (60, "s") if max(minutes) < 2 else (1, "minutes")
+    low, high = (math.ceil(factor * value) for value in (min(minutes), max(minutes)))
+    return f"{low} {unit}" if low == high else f"{low} to {high} {unit}"

@@ -95,6 +95,10 @@ class Entry(NamedTuple):
         """How long all seeds together trained."""
         return sum(float(run["hours"].iloc[-1]) for run in self.runs)
 
+    def until(self, step: int) -> Entry:
+        """The same runs, as if they had ended at this step."""
+        return self._replace(runs=[run[run["env_steps"] <= step] for run in self.runs])
+
 
 def pick(values: pd.Series, which: str) -> float:
     """The last or the best evaluation that gave a number."""
@@ -167,8 +171,8 @@ def _order(entry: Entry) -> tuple:
 
     return (
         place(entry.task, TASKS),
-        -entry.budget,
         place(entry.algo, ALGOS),
+        -entry.budget,
         entry.variant != "paper",
         entry.variant,
     )

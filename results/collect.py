@@ -202,7 +202,8 @@ def main() -> None:
             for path in pictures.draw_all(curves, HERE):
                 print(path.relative_to(HERE.parent))
     except UserError as error:
-        sys.exit(f"Error: {error}")
+        print(f"Error: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -360,7 +360,7 @@ def _against(one: Entry, other: Entry) -> str:
     seeds = sorted(ours.keys() & theirs.keys())
     means = [interval(tuple(ends[seed] for seed in seeds)).iqm for ends in (ours, theirs)]
     won = sum(ours[seed] > theirs[seed] for seed in seeds)
-    return f"{means[0]:.3g} and {means[1]:.3g}, {won} of {len(seeds)}"
+    return f"{number(means[0])} and {number(means[1])}, {won} of {len(seeds)}"
 
 
 def _departures(name: tuple[str, str]) -> tuple:

@@ -7,6 +7,7 @@
 
 Only the first form needs the run folders: whoever has this repository can do the others. Several
 folders may be given, and a run that is still going on is collected up to its latest evaluation.
+Committed runs that are in none of the folders stay: an experiment's seeds may come one by one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,7 @@ COLUMNS = [
     "diverged",
     "hours",
 ]
+ORDER = ["variant", "seed", "env_steps"]
 _EVALUATION = "evaluation/env_runners/"
 _LEARNER = "learners/default_policy/"
 _METRICS = {
@@ -148,16 +151,27 @@ def collect(trials: list[TrialResult]) -> dict[str, pd.DataFrame]:
         rows.setdefault(trial.experiment, []).extend(curve(trial))
     frames = {name: pd.DataFrame(part, columns=COLUMNS) for name, part in rows.items()}
     for name, frame in frames.items():
-        twice = frame[frame.duplicated(["variant", "seed", "env_steps"])]
+        twice = frame[frame.duplicated(ORDER)]
         if len(twice):
             raise UserError(
                 f"{name}: two trials are variant {twice.iloc[0]['variant']!r}, seed "
                 f"{twice.iloc[0]['seed']}. Add the setting in which they differ to "
                 "PAPER_SETTINGS in results/collect.py."
             )
-    return {
-        name: frame.sort_values(["variant", "seed", "env_steps"]) for name, frame in frames.items()
-    }
+    return {name: frame.sort_values(ORDER) for name, frame in frames.items()}
+
+
+def merge(committed: pd.DataFrame, collected: pd.DataFrame) -> pd.DataFrame:
+    """The curves of an experiment, committed and collected ones.
+
+    Of two runs of the same variant and seed the one that went further stays, or else the new one.
+    """
+    runs: dict[tuple, pd.DataFrame] = {}
+    for frame in (committed, collected):
+        for key, run in frame.groupby(["variant", "seed"]):
+            if key not in runs or run["env_steps"].max() >= runs[key]["env_steps"].max():
+                runs[key] = run
+    return _joined(runs.values()).sort_values(ORDER)
 
 
 def read_curves(folder: Path = CURVES) -> pd.DataFrame:
@@ -165,9 +179,22 @@ def read_curves(folder: Path = CURVES) -> pd.DataFrame:
     files = sorted(folder.glob("*.csv"))
     if not files:
         raise UserError(f"There are no curves in {folder}. Give a folder with runs to collect.")
-    # Columns that are empty in a whole file (no evaluation) would change the types.
-    frames = [pd.read_csv(path).dropna(axis=1, how="all") for path in files]
-    return pd.concat(frames, ignore_index=True).reindex(columns=COLUMNS)
+    return _joined(pd.read_csv(path) for path in files)
+
+
+def _joined(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    # Columns that are empty in a whole frame (no evaluation) would change the types.
+    parts = [frame.dropna(axis=1, how="all") for frame in frames]
+    return pd.concat(parts, ignore_index=True).reindex(columns=COLUMNS)
+
+
+def write_curves(frames: dict[str, pd.DataFrame], folder: Path = CURVES) -> None:
+    """Writes each experiment's curves to its file, which keeps the runs it had besides."""
+    folder.mkdir(exist_ok=True)
+    for name, frame in frames.items():
+        path = folder / f"{name}.csv"
+        merged = merge(pd.read_csv(path), frame) if path.exists() else frame
+        merged.to_csv(path, index=False)
 
 
 def _known(trials: list[TrialResult]) -> list[TrialResult]:
@@ -189,9 +216,7 @@ def main() -> None:
 
     try:
         if arguments.runs:
-            CURVES.mkdir(exist_ok=True)
-            for name, frame in collect(_known(results.load(arguments.runs))).items():
-                frame.to_csv(CURVES / f"{name}.csv", index=False)
+            write_curves(collect(_known(results.load(arguments.runs))))
         curves = read_curves()
         report.write(curves, commands(), HERE)
         for path in publish.publish(curves, report.random_agent(HERE)):

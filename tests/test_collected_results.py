@@ -174,6 +174,25 @@ def test_trials_that_differ_in_an_unknown_setting_are_not_mixed(tmp_path):
         collected(tmp_path)
 
 
+def test_seeds_that_come_later_join_the_committed_ones(tmp_path):
+    committed, later = tmp_path / "committed", tmp_path / "later"
+    for seed, j_pis in enumerate([[-20.0, -6.0], [-20.0, -7.0], [-20.0, -8.0]]):
+        write_trial(committed, seed, j_pis)
+    write_trial(later, 0, [-20.0, -6.5])  # as far: the new run counts
+    write_trial(later, 1, [-21.0])  # not as far: still going on
+    write_trial(later, 3, [-20.0, -9.0])
+    curves = tmp_path / "curves"
+    for runs in (committed, later):
+        collect.write_curves(collect.collect(results.load([str(runs)])), curves)
+    merged = collect.read_curves(curves)
+    assert list(merged["seed"]) == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert list(merged["j_pi"]) == [-20, -6.5, -20, -7, -20, -8, -20, -9]
+    (file,) = curves.glob("*.csv")
+    before = file.read_text()
+    collect.write_curves({file.stem: pd.read_csv(file)}, curves)
+    assert file.read_text() == before
+
+
 def test_the_same_run_in_two_experiments_counts_once_and_the_longer_one(tmp_path):
     write_trial(tmp_path, 0, [-20.0, -6.0], experiment="reacher-geoffpac")
     write_trial(tmp_path, 1, [-20.0, -6.0, -5.0], experiment="reacher-geoffpac")

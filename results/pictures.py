@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import report
 from collect import variant_settings
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter
 from report import Entry
 
 from rllib_cli import drawing, statistics
@@ -36,8 +36,6 @@ GRIDS = {
     "gamma_hat": "halfcheetah-grid-gamma-hat",
     "lambdas": "halfcheetah-grid-lambdas",
 }
-_BAND = "line and band: mean and standard error over seeds"
-_LOG_RATIO = 5
 
 
 def draw_all(curves: pd.DataFrame, folder: Path) -> list[Path]:
@@ -88,44 +86,16 @@ def comparison(
     panels = {task: part for task, part in panels.items() if algos[0] in part}
     if not panels:
         return None
-    with plt.rc_context(drawing.STYLE):
-        figure, row = _row_of_panels(len(panels))
-        for axes, (task, part) in zip(row, panels.items(), strict=True):
-            for algo in (a for a in algos if a in part):
-                drawing.mean_with_band(axes, runs_of(part[algo], metric), **LINES[algo])
-            axes.axhline(random.loc[task, metric], color="black", linestyle="--", lw=1)
-            axes.set_title(f"{task} ({_seeds(part.values())})", fontsize=10)
-            axes.set_xlabel("environment steps")
-            ends = [max(entry.steps) for entry in part.values()]
-            if max(ends) > _LOG_RATIO * min(ends):
-                axes.set_xscale("log")
-            else:
-                axes.xaxis.set_major_locator(MaxNLocator(5))
-            axes.xaxis.set_major_formatter(FuncFormatter(drawing.thousands))
-        row[0].set_ylabel(METRICS[metric])
-        shown = [algo for algo in algos if any(algo in part for part in panels.values())]
-        _legend(figure, shown, _BAND)
-    return figure
-
-
-def _row_of_panels(count: int) -> tuple[Figure, list[Any]]:
-    figure, row = plt.subplots(1, count, figsize=(max(5.0, 3.3 * count), 3.3), squeeze=False)
-    return figure, list(row[0])
-
-
-def _seeds(part: Any) -> str:
-    counts = sorted({len(entry.runs) for entry in part})
-    text = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f"{text} seed{'s' * (counts[-1] != 1)}"
-
-
-def _legend(figure: Figure, algos: list[str], note: str) -> None:
-    handles = [plt.Line2D([], [], label=NAMES[algo], **LINES[algo]) for algo in algos]
-    random = {"color": "black", "linestyle": "--", "lw": 1}
-    handles.append(plt.Line2D([], [], label="random agent", **random))
-    place = {"loc": "outside upper center", "ncols": len(handles), "fontsize": 9}
-    legend = figure.legend(handles=handles, title=note, title_fontsize=8, **place)
-    legend.get_title().set_color("0.35")
+    return drawing.curve_panels(
+        {
+            task: {NAMES[algo]: runs_of(entry, metric) for algo, entry in part.items()}
+            for task, part in panels.items()
+        },
+        METRICS[metric],
+        "environment steps",
+        lines={NAMES[algo]: LINES[algo] for algo in algos},
+        levels={"random agent": random[metric]},
+    )
 
 
 def two_circle_curves(curves: pd.DataFrame) -> Figure | None:
@@ -143,7 +113,7 @@ def two_circle_curves(curves: pd.DataFrame) -> Figure | None:
         axes.set_xlabel("environment steps")
         axes.set_ylabel(r"$\pi(\mathtt{A} \rightarrow \mathtt{B})$")
         axes.xaxis.set_major_formatter(FuncFormatter(drawing.thousands))
-        axes.set_title(_BAND, fontsize=8, color="0.35")
+        axes.set_title(drawing.BAND, fontsize=8, color="0.35")
         axes.legend(loc="center right", fontsize=9)
     return figure
 
@@ -226,7 +196,7 @@ def grids(curves: pd.DataFrame) -> Figure | None:
     if not parts:
         return None
     with plt.rc_context(drawing.STYLE):
-        figure, row = _row_of_panels(len(parts))
+        figure, row = drawing.row_of_panels(len(parts))
         for axes, letter, (key, part) in zip(row, "abc", parts.items(), strict=False):
             steps = drawing.thousands(max(max(entry.steps) for entry in part))
             title = f"({letter}) {NAMES[part[0].algo]}, {steps} steps, {_seeds(part)}"
@@ -265,14 +235,21 @@ def variants(found: list[Entry], random: pd.DataFrame) -> Figure | None:
             for entry in (e for e in part if e.task == task):
                 rank = names.index((entry.algo, entry.variant))
                 _interval_bar(axes, entry, len(names) - 1 - rank)
-            axes.axvline(random.loc[task, "j_pi"], color="black", linestyle="--", lw=1)
+            axes.axvline(random.loc[task, "j_pi"], **drawing.LEVEL)
             seeds = _seeds(e for e in part if e.task == task)
             axes.set_title(f"{task} ({seeds})", fontsize=10)
             axes.set_xlabel(f"last {METRICS['j_pi']}")
         labels = [f"{NAMES[algo]}: {_pretty(variant)}" for algo, variant in names]
         row[0][0].set_yticks(range(len(names))[::-1], labels, fontsize=8)
-        _legend(figure, ["GeoffPAC", "ACE"], "interquartile mean and 95 % interval over seeds")
+        styles = {NAMES[algo]: LINES[algo] for algo in ("GeoffPAC", "ACE")}
+        styles["random agent"] = drawing.LEVEL
+        note = "interquartile mean and 95 % interval over seeds"
+        drawing.shared_legend(figure, styles, note)
     return figure
+
+
+def _seeds(part: Iterable[Entry]) -> str:
+    return drawing.seeds(len(entry.runs) for entry in part)
 
 
 def _variant_order(entry: Entry) -> tuple:

@@ -1,5 +1,7 @@
 """The pictures (imports matplotlib): learning curves and heat maps that a paper would accept."""
 
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import matplotlib
@@ -8,7 +10,7 @@ matplotlib.use("Agg")
 import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from rllib_cli import statistics
 from rllib_cli.plots import Row, short
@@ -24,8 +26,17 @@ STYLE = {
 }
 
 
+Curves = dict[str, list[tuple[np.ndarray, np.ndarray]]]
+"""Label -> ``(steps, values)`` of each seed."""
+LEVEL = {"color": "black", "linestyle": "--", "lw": 1}
+BAND = "line and band: mean and standard error over seeds"
+_PANELS_IN_A_ROW = 5
+# Runs that differ more in length than this are shown on a logarithmic axis.
+_LOG_RATIO = 5
+
+
 def learning_curves(
-    curves: dict[str, list[tuple[np.ndarray, np.ndarray]]],
+    curves: Curves,
     y_label: str,
     x_label: str,
     title: str = "",
@@ -34,7 +45,7 @@ def learning_curves(
     """Mean over seeds as a line, mean +- one standard error as a band.
 
     Args:
-        curves: Label -> ``(steps, values)`` of each seed.
+        curves: What to draw.
         y_label: Name of the metric.
         x_label: What the steps count.
         title: Above the axes.
@@ -43,22 +54,111 @@ def learning_curves(
     with plt.rc_context(STYLE):
         outside = len(curves) > 6
         figure, axes = plt.subplots(figsize=(7.6 if outside else 6, 4))
-        colors = plt.cm.tab10.colors if len(curves) <= 10 else plt.cm.tab20.colors
-        for number, (label, runs) in enumerate(curves.items()):
-            color = colors[number % len(colors)]
-            mean_with_band(axes, runs, label=f"{label} (n = {len(runs)})", color=color)
+        lines = _line_styles(curves)
+        for label, runs in curves.items():
+            mean_with_band(axes, runs, label=f"{label} (n = {len(runs)})", **lines[label])
+        _scale_steps(axes, curves)
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
-        axes.xaxis.set_major_formatter(FuncFormatter(thousands))
         several = any(len(runs) > 1 for runs in curves.values())
-        band = "line and band: mean and standard error over n seeds" if several else ""
-        _set_title(axes, title, "; ".join(part for part in (note, band) if part))
+        _set_title(axes, title, "; ".join(filter(None, (note, BAND * several))))
         if outside:
             axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
         else:
             axes.legend(loc="best", fontsize=9)
     plt.close(figure)
     return figure
+
+
+def curve_panels(
+    panels: Mapping[str, Curves],
+    y_label: str,
+    x_label: str,
+    note: str = "",
+    lines: Mapping[str, dict[str, Any]] | None = None,
+    levels: Mapping[str, Mapping[str, float]] | None = None,
+) -> Figure:
+    """Learning curves of several tasks: a panel each, and one legend.
+
+    Args:
+        panels: Title of a panel -> its curves.
+        y_label: Name of the metric.
+        x_label: What the steps count.
+        note: Said in small letters above the legend, such as what was left out.
+        lines: Label -> how to draw the line: ``color``, ``linestyle`` ...
+        levels: Label -> title of a panel -> the height of a dashed line there.
+    """
+    labels = dict.fromkeys(label for curves in panels.values() for label in curves)
+    lines, levels = lines or _line_styles(labels), levels or {}
+    with plt.rc_context(STYLE):
+        figure, all_axes = row_of_panels(len(panels))
+        for axes, (title, curves) in zip(all_axes, panels.items(), strict=True):
+            for label in (label for label in labels if label in curves):
+                mean_with_band(axes, curves[label], **lines[label])
+            for heights in levels.values():
+                axes.axhline(heights[title], **LEVEL)
+            _scale_steps(axes, curves)
+            axes.set_title(f"{title} ({seeds(map(len, curves.values()))})", fontsize=10)
+            axes.set_xlabel(x_label)
+        for axes in all_axes[::_PANELS_IN_A_ROW]:
+            axes.set_ylabel(y_label)
+        several = any(len(runs) > 1 for curves in panels.values() for runs in curves.values())
+        styles = {label: lines[label] for label in labels} | dict.fromkeys(levels, LEVEL)
+        shared_legend(figure, styles, "; ".join(filter(None, (note, BAND * several))))
+    plt.close(figure)
+    return figure
+
+
+def heat_map_panels(panels: Mapping[str, list[Row]], keys: list[str], label: str) -> Figure:
+    """Heat maps over the same two settings, a panel for each task."""
+    with plt.rc_context({**STYLE, "axes.grid": False}):
+        figure, all_axes = row_of_panels(len(panels))
+        for axes, (title, rows) in zip(all_axes, panels.items(), strict=True):
+            heat_map_on(axes, rows, keys, label)
+            axes.set_title(f"{title} ({seeds(row.seeds for row in rows)})", fontsize=10)
+    plt.close(figure)
+    return figure
+
+
+def row_of_panels(count: int) -> tuple[Figure, list[Any]]:
+    """A figure with so many axes, in a row; many of them in several rows."""
+    columns = min(count, _PANELS_IN_A_ROW)
+    rows = math.ceil(count / columns)
+    size = (max(5.0, 3.3 * columns), 3.3 * rows)
+    figure, grid = plt.subplots(rows, columns, figsize=size, squeeze=False)
+    for axes in grid.flat[count:]:
+        axes.remove()
+    return figure, list(grid.flat[:count])
+
+
+def shared_legend(figure: Figure, styles: Mapping[str, dict[str, Any]], note: str) -> None:
+    """One legend above all panels, with a note in small letters over it."""
+    handles = [plt.Line2D([], [], label=label, **style) for label, style in styles.items()]
+    place = {"loc": "outside upper center", "ncols": min(len(handles), 6), "fontsize": 9}
+    legend = figure.legend(handles=handles, title=note or None, title_fontsize=8, **place)
+    legend.get_title().set_color("0.35")
+
+
+def seeds(counts: Iterable[int]) -> str:
+    """``3 seeds``, ``1 to 5 seeds``."""
+    known = sorted(set(counts))
+    text = f"{known[0]}" if len(known) == 1 else f"{known[0]} to {known[-1]}"
+    return f"{text} seed{'s' * (known[-1] != 1)}"
+
+
+def _line_styles(labels: Iterable[str]) -> dict[str, dict[str, Any]]:
+    labels = list(labels)
+    colors = plt.cm.tab10.colors if len(labels) <= 10 else plt.cm.tab20.colors
+    return {label: {"color": colors[k % len(colors)]} for k, label in enumerate(labels)}
+
+
+def _scale_steps(axes: Any, curves: Curves) -> None:
+    ends = [max(steps[-1] for steps, _ in runs) for runs in curves.values()]
+    if max(ends) > _LOG_RATIO * min(ends) > 0:
+        axes.set_xscale("log")
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.xaxis.set_major_formatter(FuncFormatter(thousands))
 
 
 def mean_with_band(axes: Any, runs: list[tuple[np.ndarray, np.ndarray]], **line: Any) -> None:
@@ -85,9 +185,7 @@ def heat_map(
             figsize=(max(4.2, 1.6 + 0.62 * columns), max(3.4, 1.2 + 0.5 * lines))
         )
         heat_map_on(axes, rows, keys, label, cell)
-        seeds = sorted({row.seeds for row in rows})
-        count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-        _set_title(axes, title, f"mean of {count} seed{'s' * (seeds[-1] != 1)} per cell")
+        _set_title(axes, title, f"mean of {seeds(row.seeds for row in rows)} per cell")
     plt.close(figure)
     return figure
 

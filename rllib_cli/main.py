@@ -234,7 +234,10 @@ def plot(
         ),
     ] = None,
 ) -> None:
-    """Draw learning curves, or a heat map over two grid keys, and print a table of results."""
+    """Draw learning curves, or a heat map over two grid keys, and print a table of results.
+
+    Runs on several environments get a panel each.
+    """
     from rllib_cli import plots
 
     plots.plot_command(paths, metric, by, out)

@@ -35,7 +35,7 @@ _LABELS = {
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the final table: a group of seeds."""
+    """One line of the final table: a group of seeds, of one environment if there are several."""
 
     label: str
     keys: tuple
@@ -45,6 +45,7 @@ class Row:
     seeds: int
     hours: float
     iqm: tuple[float, float, float] | None
+    panel: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,13 @@ def plot(
     """Draws the results below ``paths``.
 
     Two differing numeric settings give a heat map of final performance; anything else gives
-    learning curves.
+    learning curves. Several environments give a panel each: their numbers can't be compared.
 
     Args:
         paths: Result folders or URIs: experiments, trials, or folders above them.
         metric: Flat result key; None for J_pi, or else the episode return.
-        by: Settings that distinguish the curves; None for all that differ, except the seed.
+        by: Settings that distinguish the curves; None for all that differ, except the seed. With
+            ``env`` among them, all environments share one panel.
         out: Picture to write; None for ``plot.png`` in the first folder, or in the working folder
             if that is behind a URI.
 
@@ -80,13 +82,21 @@ def plot(
     trials = results.load(paths)
     metric = results.common_metric(trials, metric)
     trials = [trial for trial in trials if len(trial.curve(metric)[0])]
-    keys = _check_by(trials, by)
-    groups = results.group(trials, keys)
-    rows = [_row(members, key, keys, metric) for key, members in groups.items()]
-    figure, kind = _draw(groups, rows, keys, metric, trials)
+    panels = results.group(trials, ["env"] if _has_panels(trials, by) else [])
+    keys = _check_by(list(panels.values()), by)
+    grouped = [
+        (_row(members, key, keys, metric, *panel), members)
+        for panel, part in panels.items()
+        for key, members in results.group(part, keys).items()
+    ]
+    figure, kind = _draw(grouped, keys, metric, trials)
     target.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(target, dpi=150)
-    return Plot(target, kind, metric, keys, rows)
+    return Plot(target, kind, metric, keys, [row for row, _ in grouped])
+
+
+def _has_panels(trials: list[TrialResult], by: list[str] | None) -> bool:
+    return "env" not in (by or ()) and len({str(trial.params.get("env")) for trial in trials}) > 1
 
 
 def _check_out(out: str | None, paths: list[str]) -> Path:
@@ -102,10 +112,12 @@ def _check_out(out: str | None, paths: list[str]) -> Path:
     return target
 
 
-def _check_by(trials: list[TrialResult], by: list[str] | None) -> list[str]:
+def _check_by(panels: list[list[TrialResult]], by: list[str] | None) -> list[str]:
+    trials = [trial for panel in panels for trial in panel]
     if by is None:
-        keys = results.differing_keys(trials)
-        if not keys and len({trial.experiment for trial in trials}) > 1:
+        # What differs only from environment to environment tells no curves apart.
+        keys = list(dict.fromkeys(key for panel in panels for key in results.differing_keys(panel)))
+        if not keys and len(panels) == 1 and len({trial.experiment for trial in trials}) > 1:
             return ["experiment"]
         return keys
     known = {"run", "experiment", *(key for trial in trials for key in trial.params)}
@@ -121,11 +133,13 @@ def final_value(trial: TrialResult, metric: str) -> float:
     return float(values[steps >= steps[-1] * (1 - FINAL_SHARE)].mean())
 
 
-def _row(members: list[TrialResult], key: tuple, keys: list[str], metric: str) -> Row:
+def _row(
+    members: list[TrialResult], key: tuple, keys: list[str], metric: str, panel: str = ""
+) -> Row:
     finals = np.array([final_value(trial, metric) for trial in members])
     mean, error = statistics.mean_and_error(finals[:, None])
     return Row(
-        label=_group_label(key, keys) or members[0].experiment,
+        label=_group_label(key, keys) or (panel and members[0].run) or members[0].experiment,
         keys=key,
         last=float(mean[0]),
         last_error=float(error[0]),
@@ -133,6 +147,7 @@ def _row(members: list[TrialResult], key: tuple, keys: list[str], metric: str) -
         seeds=len(members),
         hours=sum(trial.hours for trial in members),
         iqm=statistics.interquartile_mean(finals),
+        panel=panel,
     )
 
 
@@ -150,31 +165,50 @@ def short(name: str) -> str:
 
 
 def _draw(
-    groups: dict[tuple, list[TrialResult]],
-    rows: list[Row],
+    grouped: list[tuple[Row, list[TrialResult]]],
     keys: list[str],
     metric: str,
     trials: list[TrialResult],
 ) -> tuple[Any, str]:
     from rllib_cli import drawing
 
-    title = _title(trials)
-    if drawing.is_grid(keys, rows):
-        return drawing.heat_map(rows, keys, metric_label(metric), title), "heat map"
-    curves = {
-        row.label: [trial.curve(metric) for trial in members]
-        for row, members in zip(rows, groups.values(), strict=True)
-    }
-    left_out = max(0, len(curves) - _MAX_CURVES)
-    if left_out:
-        best = sorted(rows, key=lambda row: -row.last)[:_MAX_CURVES]
-        keep = {row.label for row in best}
-        curves = {label: runs for label, runs in curves.items() if label in keep}
-    note = f"the {_MAX_CURVES} best of {len(rows)} settings" if left_out else ""
+    title, y_label = _title(trials), metric_label(metric)
+    panels: dict[str, list[Row]] = {}
+    for row, _ in grouped:
+        panels.setdefault(row.panel, []).append(row)
+    if all(drawing.is_grid(keys, rows) for rows in panels.values()):
+        if len(panels) > 1:
+            return drawing.heat_map_panels(panels, keys, y_label), "heat maps"
+        return drawing.heat_map(*panels.values(), keys, y_label, title), "heat map"
+    labels = _best_labels(list(panels.values()))
+    count = len({row.label for row, _ in grouped})
+    note = f"the {len(labels)} best of {count} settings" if count > len(labels) else ""
+    curves: dict[str, drawing.Curves] = {}
+    for row, members in grouped:
+        if row.label in labels:
+            runs = [trial.curve(metric) for trial in members]
+            curves.setdefault(row.panel, {})[row.label] = runs
+    x_label = step_label(trials)
+    if len(panels) > 1:
+        return drawing.curve_panels(curves, y_label, x_label, note), "learning curves"
     return (
-        drawing.learning_curves(curves, metric_label(metric), step_label(trials), title, note),
+        drawing.learning_curves(*curves.values(), y_label, x_label, title, note),
         "learning curves",
     )
+
+
+def _best_labels(panels: list[list[Row]]) -> set[str]:
+    """The settings to draw: all, or if there are too many, the best by their ranks in all panels.
+
+    A setting that a panel lacks ranks last there.
+    """
+    labels = list(dict.fromkeys(row.label for rows in panels for row in rows))
+    ranks = [
+        {row.label: rank for rank, row in enumerate(sorted(rows, key=lambda row: -row.last))}
+        for rows in panels
+    ]
+    best = sorted(labels, key=lambda label: sum(rank.get(label, len(labels)) for rank in ranks))
+    return set(best[:_MAX_CURVES])
 
 
 def metric_label(metric: str) -> str:
@@ -214,7 +248,7 @@ def plot_command(paths: list[str], metric: str | None, by: str | None, out: str 
         iqm = f"{row.iqm[0]:.4g} [{row.iqm[1]:.4g}, {row.iqm[2]:.4g}]" if row.iqm else ""
         error = f" +- {row.last_error:.2g}" if row.seeds > 1 else ""
         table.add_row(
-            plain(row.label),
+            plain(f"{row.panel}: {row.label}" if row.panel else row.label),
             f"{row.last:.4g}{error}",
             *([iqm] if with_iqm else []),
             f"{row.best:.4g}",

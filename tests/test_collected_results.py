@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -262,6 +263,24 @@ def test_the_readme_has_the_tables_of_the_committed_results():
     assert [title for _, title, _, _ in blocks]
     for _, title, table, _ in blocks:
         assert f"## {title}\n{table}" in tables, f"run results/collect.py: {title!r} is out of date"
+
+
+def test_the_readme_s_commands_per_figure_name_files_and_experiments_that_exist():
+    text = publish.README.read_text(encoding="utf-8")
+    table = text.partition("### One command per figure")[2].partition("\n## ")[0]
+    figures = collect.EXAMPLES / "figures"
+    named = [name for line in table.splitlines()[6:] for name in line.split("|")[2:3]]
+    files = re.findall(r"`(.+?)`", " ".join(named))
+    assert len(files) >= 11
+    for file in files:
+        assert list(figures.glob(f"{file.replace('<task>', '*')}.yaml")), file
+    known = set(collect.commands())
+    commands = re.findall(r"`(rllib plot .+?)`", table)
+    assert len(commands) >= 8
+    for command in commands:
+        words = subprocess.run(["bash", "-c", f"echo {command}"], capture_output=True, text=True)
+        folders = [Path(word).name for word in words.stdout.split() if "/ray_results/" in word]
+        assert folders and set(folders) <= known, command
 
 
 def test_the_headers_state_the_committed_results():

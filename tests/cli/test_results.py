@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from rllib_cli import checkpoints, plots, results, statistics
+from rllib_cli import checkpoints, drawing, plots, results, statistics
 from rllib_cli.errors import UserError
 
 J_PI = "evaluation/env_runners/j_pi"
@@ -75,6 +75,69 @@ def test_curves_are_grouped_by_what_differs_but_the_seed(tmp_path):
     assert drawn.rows[0].last == pytest.approx(0.51)
     assert drawn.rows[0].last_error == pytest.approx(0.5)
     assert drawn.rows[0].hours == pytest.approx(0.02)
+
+
+def write_two_tasks(folder, grid=({"lr": 0.1}, {"lr": 0.01})):
+    """Runs on X and on Y, whose values and iterations differ; two seeds of each setting."""
+    for env, scale, size in (("X", 1, 100), ("Y", 1000, 400)):
+        for number, setting in enumerate(grid):
+            for seed in (0, 1):
+                params = {"env": env, "seed": seed, "iteration_size": size, **setting}
+                reports = [report(1, 0.0), report(2, scale * (number + 1.0))]
+                write_trial(folder / env / f"{number}_{seed}", params, reports)
+
+
+@pytest.mark.parametrize("by", [None, ["lr"]])
+def test_runs_on_several_environments_are_not_taken_for_seeds(tmp_path, by):
+    write_two_tasks(tmp_path)
+    drawn = plots.plot([str(tmp_path)], by=by, out=str(tmp_path / "p.png"))
+    assert drawn.by == ["lr"] and drawn.kind == "learning curves"
+    assert [(row.panel, row.keys, row.last, row.seeds) for row in drawn.rows] == [
+        ("X", (0.01,), 2, 2),
+        ("X", (0.1,), 1, 2),
+        ("Y", (0.01,), 2000, 2),
+        ("Y", (0.1,), 1000, 2),
+    ]
+
+
+def test_environments_share_a_panel_when_asked_to(tmp_path):
+    write_two_tasks(tmp_path)
+    drawn = plots.plot([str(tmp_path)], by=["env", "lr"], out=str(tmp_path / "p.png"))
+    assert len(drawn.rows) == 4 and {row.panel for row in drawn.rows} == {""}
+
+
+def test_a_grid_on_several_environments_gives_a_heat_map_each(tmp_path):
+    grid = [{"lr": lr, "gamma": gamma} for lr in (0.1, 0.01) for gamma in (0.9, 0.99)]
+    write_two_tasks(tmp_path, grid)
+    drawn = plots.plot([str(tmp_path)], out=str(tmp_path / "p.png"))
+    assert drawn.kind == "heat maps" and drawn.by == ["lr", "gamma"]
+
+
+def test_every_panel_has_its_curves_and_all_share_one_legend():
+    run = (np.array([1.0, 10.0]), np.array([0.0, 2.0]))
+    long_run = (np.array([1.0, 100.0]), np.array([0.0, 3.0]))
+    panels = {f"task {k}": {"a": [run, run]} for k in range(6)}
+    panels["task 5"]["b"] = [long_run]
+    heights = dict.fromkeys(panels, -1.0)
+    figure = drawing.curve_panels(panels, "y", "x", levels={"chance": heights})
+    assert [axes.get_title() for axes in figure.axes[4:]] == [
+        "task 4 (2 seeds)",
+        "task 5 (1 to 2 seeds)",
+    ]
+    assert [len(axes.lines) for axes in figure.axes] == [2, 2, 2, 2, 2, 3]
+    # Runs of very different length can only be seen together on a logarithmic axis.
+    assert [axes.get_xscale() for axes in figure.axes[4:]] == ["linear", "log"]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["a", "b", "chance"]
+
+
+def test_of_too_many_settings_the_best_in_all_panels_are_drawn():
+    def row(panel, label, last):
+        return plots.Row(label, (), last, 0.0, last, 1, 0.0, None, panel)
+
+    panels = [[row(panel, str(k), float(k)) for k in range(20)] for panel in "XY"]
+    panels[0].append(row("X", "among the best 12 of X, not run on Y", 9.5))
+    assert plots._best_labels(panels) == {str(k) for k in range(8, 20)}
 
 
 def test_final_performance_is_the_mean_over_the_last_tenth(tmp_path):

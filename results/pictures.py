@@ -50,7 +50,7 @@ def draw_all(curves: pd.DataFrame, folder: Path) -> list[Path]:
         "figure3": lambda: comparison(found, deterministic, "j_pi", random),
         "figure4": lambda: comparison(found, emphatic, "return", random),
         "figure5": lambda: comparison(found, deterministic, "return", random),
-        "figure6": lambda: grids(curves),
+        "figure6": lambda: grids(curves, random),
         "variants": lambda: variants(found, random),
     }
     (folder / "figures").mkdir(exist_ok=True)
@@ -187,7 +187,7 @@ def final_j_pi(run: pd.DataFrame) -> float:
     return float(run["j_pi"][steps >= steps.iloc[-1] * (1 - FINAL_SHARE)].mean())
 
 
-def grids(curves: pd.DataFrame) -> Figure | None:
+def grids(curves: pd.DataFrame, random: pd.DataFrame) -> Figure | None:
     """Figure 6: ACE's lambda_1, Geoff-PAC's gamma_hat, and its lambda_1 x lambda_2."""
     parts = {
         key: report.entries(curves[curves["experiment"] == name]) for key, name in GRIDS.items()
@@ -216,6 +216,8 @@ def grids(curves: pd.DataFrame) -> Figure | None:
                 capsize=3,
                 color=LINES[part[0].algo]["color"],
             )
+            axes.axhline(random.loc[part[0].task, "j_pi"], **drawing.LEVEL, label="random agent")
+            axes.legend(fontsize=8)
             axes.set_xlabel(short(key))
             axes.set_ylabel(f"final {METRICS['j_pi']}, mean and s.e.")
     return figure

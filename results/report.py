@@ -53,6 +53,8 @@ SAME_FORCE = {
         "overlap_coeff=2, truncated_gaussian",
     ),
 }
+GRID_KEYS = ("gamma_hat", "lambda_1", "lambda_2")
+"""What the paper's grids vary (Figure 6)."""
 # A run that is not half as far as the furthest of its group is still going on, or was cut off.
 _COUNTED_SHARE = 0.5
 
@@ -220,10 +222,14 @@ def paper_entries(found: list[Entry]) -> dict[tuple[str, str], Entry]:
 
 
 def variant_entries(found: list[Entry]) -> list[Entry]:
-    """All variants of Geoff-PAC and ACE at the budget of their task; not the reduced grids."""
+    """All variants of Geoff-PAC and ACE at the budget of their task; not Figure 6's grids."""
     full = {key: entry.budget for key, entry in paper_entries(found).items()}
     return [
-        e for e in found if e.algo in ("GeoffPAC", "ACE") and e.budget == full.get((e.task, e.algo))
+        e
+        for e in found
+        if e.algo in ("GeoffPAC", "ACE")
+        and e.budget == full.get((e.task, e.algo))
+        and not any(key in e.variant for key in GRID_KEYS)
     ]
 
 

@@ -168,6 +168,16 @@ def test_equal_force_is_compared_on_the_seeds_that_both_have(tmp_path):
     ]
 
 
+def test_the_cells_of_a_grid_are_summed_up_but_are_no_variants(tmp_path):
+    write_trial(tmp_path, 0, [-9.0])
+    write_trial(tmp_path, 0, [-6.0], value_baseline="ema")
+    write_trial(tmp_path, 0, [-5.0], experiment="reacher-grid", lambda_1=0.0, lambda_2=0.0)
+    found = report.entries(collected(tmp_path))
+    cell = "lambda_1=0, lambda_2=0"
+    assert [e.variant for e in found] == ["paper", cell, "value_baseline=ema"]
+    assert [e.variant for e in report.variant_entries(found)] == ["paper", "value_baseline=ema"]
+
+
 def test_trials_that_differ_in_an_unknown_setting_are_not_mixed(tmp_path):
     write_trial(tmp_path, 0, [-6.0], rho_clip=2.0)
     write_trial(tmp_path, 0, [-7.0], rho_clip=5.0)

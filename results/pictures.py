@@ -173,7 +173,7 @@ def grid_rows(
                 last=float(mean[0]),
                 last_error=float(error[0]),
                 best=float(finals.max()),
-                seeds=len(finals),
+                finals=tuple(finals),
                 hours=entry.hours,
                 iqm=None,
             )
@@ -202,7 +202,11 @@ def grids(curves: pd.DataFrame, random: pd.DataFrame) -> Figure | None:
             title = f"({letter}) {NAMES[part[0].algo]}, {steps} steps, {_seeds(part)}"
             axes.set_title(title, fontsize=10)
             if key == "lambdas":
-                _grid_of_two(axes, part, ["lambda_1", "lambda_2"])
+                axes.grid(False)
+                keys = ["lambda_1", "lambda_2"]
+                rows = grid_rows(part, keys, final_j_pi)
+                label = f"final {METRICS['j_pi']}"
+                drawing.heat_map_on(axes, rows, keys, label, every_seed=True)
             else:
                 _grid_of_one(axes, part, key, random.loc[part[0].task, "j_pi"])
     return figure
@@ -211,11 +215,10 @@ def grids(curves: pd.DataFrame, random: pd.DataFrame) -> Figure | None:
 def _grid_of_one(axes: Any, part: list[Entry], key: str, chance: float) -> None:
     """Final J_pi over one setting: the mean with its standard error, and every seed."""
     color = LINES[part[0].algo]["color"]
-    rows = grid_rows(part, [key], final_j_pi)
-    for entry, found in zip(part, rows, strict=True):
-        finals = [final_j_pi(run) for run in entry.runs]
-        axes.plot(found.keys * len(finals), finals, "o", color=color, alpha=0.35, ms=4, mew=0)
-    rows.sort(key=lambda found: found.keys)
+    rows = sorted(grid_rows(part, [key], final_j_pi), key=lambda found: found.keys)
+    for found in rows:
+        places = found.keys * found.seeds
+        axes.plot(places, found.finals, "o", color=color, alpha=0.35, ms=4, mew=0)
     axes.errorbar(
         [found.keys[0] for found in rows],
         [found.last for found in rows],
@@ -228,27 +231,6 @@ def _grid_of_one(axes: Any, part: list[Entry], key: str, chance: float) -> None:
     axes.legend(fontsize=8)
     axes.set_xlabel(short(key))
     axes.set_ylabel(f"final {METRICS['j_pi']}: mean, s.e., every seed")
-
-
-def _grid_of_two(axes: Any, part: list[Entry], keys: list[str]) -> None:
-    """A heat map of final J_pi; under each cell's mean its seeds."""
-    axes.grid(False)
-    rows = grid_rows(part, keys, final_j_pi)
-    drawing.heat_map_on(axes, rows, keys, f"final {METRICS['j_pi']}")
-    means = {text.get_position(): text for text in axes.texts}
-    xs, ys = (sorted({found.keys[axis] for found in rows}) for axis in (0, 1))
-    for entry, found in zip(part, rows, strict=True):
-        place = xs.index(found.keys[0]), ys.index(found.keys[1])
-        axes.annotate(
-            "  ".join(f"{final_j_pi(run):.0f}" for run in entry.runs),
-            place,
-            (0, -10),
-            textcoords="offset points",
-            ha="center",
-            va="center",
-            fontsize=6,
-            color=means[place].get_color(),
-        )
 
 
 def variants(found: list[Entry], random: pd.DataFrame) -> Figure | None:

@@ -190,13 +190,26 @@ def heat_map(
     return figure
 
 
-def heat_map_on(axes: Any, rows: list[Row], keys: list[str], label: str, cell: str = ".3g") -> Any:
-    """Draws a heat map into given axes, with its colour bar; cell (x, y) is at their ranks."""
+def heat_map_on(
+    axes: Any,
+    rows: list[Row],
+    keys: list[str],
+    label: str,
+    cell: str = ".3g",
+    every_seed: bool = False,
+) -> Any:
+    """Draws a heat map into given axes, with its colour bar; cell (x, y) is at their ranks.
+
+    With ``every_seed`` the seeds' final values stand under a cell's mean.
+    """
     xs = sorted({row.keys[0] for row in rows})
     ys = sorted({row.keys[1] for row in rows})
     values = np.full((len(ys), len(xs)), np.nan)
+    notes = {}
     for row in rows:
-        values[ys.index(row.keys[1]), xs.index(row.keys[0])] = row.last
+        place = ys.index(row.keys[1]), xs.index(row.keys[0])
+        values[place] = row.last
+        notes[place] = "  ".join(f"{final:.0f}" for final in row.finals) if every_seed else ""
     image = axes.imshow(values, origin="lower", aspect="auto", cmap="viridis")
     axes.figure.colorbar(image, ax=axes, label=label).outline.set_visible(False)
     axes.set_xticks(range(len(xs)), [f"{x:g}" for x in xs])
@@ -204,11 +217,13 @@ def heat_map_on(axes: Any, rows: list[Row], keys: list[str], label: str, cell: s
     axes.set_xlabel(short(keys[0]))
     axes.set_ylabel(short(keys[1]))
     axes.spines[:].set_visible(False)
-    _write_cells(axes, values, cell)
+    _write_cells(axes, values, cell, notes)
     return image
 
 
-def _write_cells(axes: Any, values: np.ndarray, cell: str) -> None:
+def _write_cells(
+    axes: Any, values: np.ndarray, cell: str, notes: Mapping[tuple[int, int], str]
+) -> None:
     low, high = np.nanmin(values), np.nanmax(values)
     size = 9 if values.shape[1] <= 6 else 7
     for (y, x), value in np.ndenumerate(values):
@@ -216,7 +231,11 @@ def _write_cells(axes: Any, values: np.ndarray, cell: str) -> None:
             continue
         dark = (value - low) < 0.6 * (high - low)
         color = "white" if dark and high > low else "black"
-        axes.text(x, y, f"{value:{cell}}", ha="center", va="center", color=color, fontsize=size)
+        centred = {"ha": "center", "va": "center", "color": color}
+        axes.text(x, y, f"{value:{cell}}", fontsize=size, **centred)
+        if note := notes[y, x]:
+            below = {"xytext": (0, -10), "textcoords": "offset points"}
+            axes.annotate(note, (x, y), fontsize=6, **below, **centred)
 
 
 def is_grid(keys: list[str], rows: list[Row]) -> bool:

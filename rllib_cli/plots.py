@@ -42,10 +42,15 @@ class Row:
     last: float
     last_error: float
     best: float
-    seeds: int
+    finals: tuple[float, ...]
     hours: float
     iqm: tuple[float, float, float] | None
     panel: str = ""
+
+    @property
+    def seeds(self) -> int:
+        """How many runs the line sums up."""
+        return len(self.finals)
 
 
 @dataclass(frozen=True)
@@ -144,7 +149,7 @@ def _row(
         last=float(mean[0]),
         last_error=float(error[0]),
         best=max(float(np.max(trial.curve(metric)[1])) for trial in members),
-        seeds=len(members),
+        finals=tuple(finals),
         hours=sum(trial.hours for trial in members),
         iqm=statistics.interquartile_mean(finals),
         panel=panel,

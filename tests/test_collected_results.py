@@ -23,6 +23,7 @@ from rllib_cli import experiments, results  # noqa: E402
 
 EXPERIMENT = "reacher-variants-geoffpac"
 COMMANDS = {EXPERIMENT: "rllib train file tuned_examples/figures/reacher_variants.yaml"}
+GRID, LINE = "halfcheetah-grid-lambdas", "halfcheetah-grid-gamma-hat"
 STEPS = "num_env_steps_sampled_lifetime"
 RANDOM_AGENT = pd.DataFrame(
     [{"task": "Reacher-v5", "episodes": 10, "j_pi": -18.0, "return": -43.0}]
@@ -176,6 +177,22 @@ def test_the_cells_of_a_grid_are_summed_up_but_are_no_variants(tmp_path):
     cell = "lambda_1=0, lambda_2=0"
     assert [e.variant for e in found] == ["paper", cell, "value_baseline=ema"]
     assert [e.variant for e in report.variant_entries(found)] == ["paper", "value_baseline=ema"]
+
+
+def test_figure_6_shows_every_seed(tmp_path):
+    pictures = pytest.importorskip("pictures")
+    for cell, (lambda_1, lambda_2) in enumerate([(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)]):
+        for seed in (0, 1):
+            settings = {"lambda_1": lambda_1, "lambda_2": lambda_2}
+            write_trial(tmp_path, seed, [0.0, cell - 9.0 * seed], **settings, experiment=GRID)
+    for seed in (0, 1):
+        write_trial(tmp_path, seed, [0.0, 2.0 + 4.0 * seed], experiment=LINE, gamma_hat=0.4)
+    figure = pictures.grids(collected(tmp_path), RANDOM_AGENT.set_index("task"))
+    line, heat_map = figure.axes[:2]
+    assert list(line.lines[0].get_ydata()) == [2.0, 6.0]
+    shown = {text.get_text(): text for text in heat_map.texts}
+    assert list(shown) == ["-4.5", "0  -9", "-2.5", "2  -7", "-3.5", "1  -8", "-1.5", "3  -6"]
+    assert [shown[name].xy for name in ("1  -8", "2  -7")] == [(0, 1), (1, 0)]
 
 
 def test_trials_that_differ_in_an_unknown_setting_are_not_mixed(tmp_path):

@@ -133,7 +133,7 @@ def test_every_panel_has_its_curves_and_all_share_one_legend():
 
 def test_of_too_many_settings_the_best_in_all_panels_are_drawn():
     def row(panel, label, last):
-        return plots.Row(label, (), last, 0.0, last, 1, 0.0, None, panel)
+        return plots.Row(label, (), last, 0.0, last, (last,), 0.0, None, panel)
 
     panels = [[row(panel, str(k), float(k)) for k in range(20)] for panel in "XY"]
     panels[0].append(row("X", "among the best 12 of X, not run on Y", 9.5))

@@ -23,14 +23,14 @@ import torch
 import torch.nn.functional as F
 
 from rllib_geoffpac import GeoffPACConfig
-from rllib_geoffpac.baseline import RunningMoments
 from rllib_geoffpac.connectors import EmphaticTraces
-from rllib_geoffpac.density_ratio import density_ratio_loss, soft_normalization_loss
-from rllib_geoffpac.emphatic import advance, first_term, fresh_traces, second_term
 from rllib_geoffpac.kernels import FastLockstep, LockstepSettings
 from rllib_geoffpac.learners.torch_lockstep import TorchLockstep
+from rllib_geoffpac.maths.density_ratio import density_ratio_loss, soft_normalization_loss
+from rllib_geoffpac.maths.emphatic import advance, first_term, fresh_traces, second_term
+from rllib_geoffpac.maths.moments import RunningMoments
+from rllib_geoffpac.maths.value import importance_ratio, td_error, value_loss
 from rllib_geoffpac.modules import MLPRLModule
-from rllib_geoffpac.value import importance_ratio, td_error, value_loss
 
 OBSERVATIONS = gym.spaces.Box(-np.inf, np.inf, (17,), np.float32)
 ACTIONS = gym.spaces.Box(-1, 1, (6,), np.float32)

@@ -14,11 +14,11 @@ import torch
 import torch.nn.functional as F
 
 from rllib_geoffpac import GeoffPACConfig
-from rllib_geoffpac.env_runners.make_env import make_env
-from rllib_geoffpac.lanes import behavior_stream, replay_generator
+from rllib_geoffpac.envs.make_env import make_env
+from rllib_geoffpac.lanes.replay_ring import ReplayRing
+from rllib_geoffpac.lanes.seeding import behavior_stream, replay_generator
 from rllib_geoffpac.learners.threads import use_one_thread
 from rllib_geoffpac.modules.mlp import make_mlp
-from rllib_geoffpac.replay import ReplayRing
 
 
 class Lanes:

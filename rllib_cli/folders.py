@@ -5,9 +5,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rllib_cli import result_keys, storage
+from rllib_cli import storage
 from rllib_cli.errors import UserError
-from rllib_cli.experiments import Experiment
+from rllib_cli.experiment import result_keys
+from rllib_cli.experiment.parse import Experiment
 
 SPEC_FILE = "experiment.json"
 LOG_FILE = "rllib.log"

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from rllib_cli import experiments
 from rllib_cli.errors import UserError
+from rllib_cli.experiment import parse as experiments
 from rllib_cli.options import (
     CheckpointAtEnd,
     CheckpointFreq,
@@ -130,7 +130,7 @@ def train_file(
 
 def _train(loaded: list[experiments.Experiment], given: dict[str, Any]) -> None:
     """Common end of all verbs that train; ``given`` holds the parsed options by name."""
-    from rllib_cli import train
+    from rllib_cli.run import train
 
     overrides = experiments.Overrides(
         set=tuple(given["set_"] or ()),
@@ -190,7 +190,7 @@ def evaluate(
     ] = False,
 ) -> None:
     """Roll a checkpoint's target policy out, and print J_pi and return with standard errors."""
-    from rllib_cli import evaluate as evaluation
+    from rllib_cli.evaluate import measure as evaluation
 
     evaluation.evaluate_command(
         checkpoint,
@@ -238,7 +238,7 @@ def plot(
 
     Runs on several environments get a panel each.
     """
-    from rllib_cli import plots
+    from rllib_cli.plot import plots
 
     plots.plot_command(paths, metric, by, out)
 

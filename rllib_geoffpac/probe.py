@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rllib_geoffpac.lanes import Fragment
+from rllib_geoffpac.lanes.fragments import Fragment
 
 # As few and as long stretches of time as give so many samples: a standard error from fewer is
 # itself too noisy, one from short stretches ignores that the traces remember.

@@ -4,7 +4,7 @@
 knows the exact expectations of Z1 and Z2. `average_terms` measures them along simulated streams
 with any step function for the traces, `deviation` says how many standard errors lie between.
 
-`TRACE_MUTANTS` are wrong step functions: each can replace `rllib_geoffpac.emphatic.advance`. The
+`TRACE_MUTANTS` are wrong step functions: each can replace `emphatic.advance`. The
 mistakes that cannot live in a step function are in `PIPELINE_MUTANTS`, with what to patch.
 """
 
@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rllib_geoffpac import emphatic, value
-from rllib_geoffpac.emphatic import Emphasis, TraceState
-from rllib_geoffpac.finite_mdp import FiniteMDP, score, softmax_policy
+from rllib_geoffpac.maths import emphatic, value
+from rllib_geoffpac.maths.emphatic import Emphasis, TraceState
+from rllib_geoffpac.maths.finite_mdp import FiniteMDP, score, softmax_policy
 
 AGREES = 4.5
 """Largest deviation, in standard errors, that counts as agreement (about 30 components)."""
@@ -323,7 +323,7 @@ TRACE_MUTANTS: dict[str, TraceMutant] = {
 }
 
 MUTANTS: dict[str, Callable] = {name: mutant.advance for name, mutant in TRACE_MUTANTS.items()}
-"""Drop-in replacements for `rllib_geoffpac.emphatic.advance`, numpy and torch."""
+"""Drop-in replacements for `rllib_geoffpac.maths.emphatic.advance`, numpy and torch."""
 
 
 class PipelineMutant(NamedTuple):

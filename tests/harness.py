@@ -12,9 +12,9 @@ import torch
 
 from rllib_geoffpac import ACEConfig, GeoffPACConfig, OffPACConfig
 from rllib_geoffpac.algorithms.geoff_pac import GeoffPAC
+from rllib_geoffpac.env_runners.remote_runners import RemoteRunners
 from rllib_geoffpac.envs import FiniteMDPEnv
-from rllib_geoffpac.evaluation import play_episodes
-from rllib_geoffpac.remote_runners import RemoteRunners
+from rllib_geoffpac.evaluation.target_policy import play_episodes
 
 CONFIGS = {"GeoffPAC": GeoffPACConfig, "ACE": ACEConfig, "OffPAC": OffPACConfig}
 

@@ -12,7 +12,7 @@ import math
 import numpy as np
 import torch
 
-from rllib_geoffpac.lanes import replay_generator
+from rllib_geoffpac.lanes.seeding import replay_generator
 
 
 class Network:

@@ -15,8 +15,8 @@ from ray.rllib.utils.annotations import override
 from rllib_geoffpac.algorithms.lane_algorithm import LaneAlgorithm
 from rllib_geoffpac.algorithms.lane_checks import Check, possible_lanes, with_values
 from rllib_geoffpac.algorithms.lane_config import LaneAlgorithmConfig
-from rllib_geoffpac.behavior import import_by_name
 from rllib_geoffpac.connectors import EmphaticTraces, LaneAligner
+from rllib_geoffpac.lanes.behavior import import_by_name
 from rllib_geoffpac.modules import MLPRLModule, TabularRLModule
 from rllib_geoffpac.validation import is_choice, is_count, is_number
 

@@ -12,12 +12,12 @@ from ray.rllib.utils.annotations import override
 from ray.util.debug import log_once
 
 from rllib_geoffpac.algorithms.lane_checks import Check, lane_checks
-from rllib_geoffpac.behavior import BehaviorPolicy, make_behavior
 from rllib_geoffpac.env_runners import BehaviorEnvRunner, TargetPolicyEnvRunner
-from rllib_geoffpac.env_runners.make_env import check_env
-from rllib_geoffpac.evaluation import evaluate_target_policy
+from rllib_geoffpac.envs.make_env import check_env
+from rllib_geoffpac.evaluation.target_policy import evaluate_target_policy
+from rllib_geoffpac.lanes.behavior import BehaviorPolicy, make_behavior
+from rllib_geoffpac.lanes.stream_identity import why_not_recordable
 from rllib_geoffpac.learners.kernel_choice import why_not_fast
-from rllib_geoffpac.stream_identity import why_not_recordable
 from rllib_geoffpac.validation import unknown_key_message
 
 

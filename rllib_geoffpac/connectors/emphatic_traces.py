@@ -11,8 +11,8 @@ from ray.rllib.utils.annotations import override
 from ray.rllib.utils.checkpoints import Checkpointable
 from ray.rllib.utils.typing import StateDict
 
-from rllib_geoffpac import emphatic
-from rllib_geoffpac.emphatic import Emphasis, TraceState
+from rllib_geoffpac.maths import emphatic
+from rllib_geoffpac.maths.emphatic import Emphasis, TraceState
 
 
 class EmphaticTraces(ConnectorV2):

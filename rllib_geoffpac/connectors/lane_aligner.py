@@ -10,7 +10,7 @@ from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.columns import Columns
 from ray.rllib.utils.annotations import override
 
-from rllib_geoffpac.lanes import Fragment
+from rllib_geoffpac.lanes.fragments import Fragment
 
 DISCOUNT = "discount"
 """[T, lanes] gamma_{t+1}, the discount of the transition."""

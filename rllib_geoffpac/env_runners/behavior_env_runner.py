@@ -15,14 +15,14 @@ from ray.rllib.utils.annotations import override
 from ray.rllib.utils.checkpoints import Checkpointable
 from ray.rllib.utils.debug import update_global_seed_if_necessary
 
-from rllib_geoffpac.behavior import BehaviorPolicy, make_behavior
 from rllib_geoffpac.env_runners.incarnation import Incarnated
-from rllib_geoffpac.env_runners.lane import SimulatedLane
-from rllib_geoffpac.env_runners.make_env import make_env
-from rllib_geoffpac.env_runners.recorded_lane import RecordedLane
-from rllib_geoffpac.lanes import Fragment, LaneAnchor, LaneColumns, split_lanes
-from rllib_geoffpac.recorded_streams import RecordedStream
-from rllib_geoffpac.stream_identity import describe_stream
+from rllib_geoffpac.envs.make_env import make_env
+from rllib_geoffpac.lanes.behavior import BehaviorPolicy, make_behavior
+from rllib_geoffpac.lanes.fragments import Fragment, LaneAnchor, LaneColumns, split_lanes
+from rllib_geoffpac.lanes.recorded import RecordedLane
+from rllib_geoffpac.lanes.recorded_stream import RecordedStream
+from rllib_geoffpac.lanes.simulated import SimulatedLane
+from rllib_geoffpac.lanes.stream_identity import describe_stream
 
 
 class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):

@@ -11,11 +11,11 @@ from ray.rllib.core.columns import Columns
 from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.utils.annotations import override
 
-from rllib_geoffpac.behavior import BehaviorPolicy, UniformBehavior
 from rllib_geoffpac.env_runners.behavior_env_runner import BehaviorEnvRunner
-from rllib_geoffpac.env_runners.lane import SimulatedLane
-from rllib_geoffpac.env_runners.make_env import observation_dtype, observation_shape
-from rllib_geoffpac.lanes import ActionLog, Fragment, LaneAnchor, LanePosition
+from rllib_geoffpac.envs.make_env import observation_dtype, observation_shape
+from rllib_geoffpac.lanes.behavior import BehaviorPolicy, UniformBehavior
+from rllib_geoffpac.lanes.fragments import ActionLog, Fragment, LaneAnchor, LanePosition
+from rllib_geoffpac.lanes.simulated import SimulatedLane
 from rllib_geoffpac.learners.threads import use_one_thread
 
 _FIRST_ALLOCATION = 64

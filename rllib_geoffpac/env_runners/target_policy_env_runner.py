@@ -21,9 +21,9 @@ from ray.rllib.utils.checkpoints import Checkpointable
 from ray.rllib.utils.typing import StateDict
 
 from rllib_geoffpac.env_runners.incarnation import Incarnated
-from rllib_geoffpac.env_runners.lane import EnvironmentFailure
-from rllib_geoffpac.env_runners.make_env import make_env, observation_dtype, observation_shape
-from rllib_geoffpac.lanes import evaluation_stream
+from rllib_geoffpac.envs.make_env import make_env, observation_dtype, observation_shape
+from rllib_geoffpac.lanes.seeding import evaluation_stream
+from rllib_geoffpac.lanes.simulated import EnvironmentFailure
 
 logger = logging.getLogger(__name__)
 

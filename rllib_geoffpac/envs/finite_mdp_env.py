@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from rllib_geoffpac.finite_mdp import TOLERANCE, FiniteMDP
+from rllib_geoffpac.maths.finite_mdp import TOLERANCE, FiniteMDP
 
 
 class FiniteMDPEnv(gym.Env):

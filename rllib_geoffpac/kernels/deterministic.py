@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from rllib_geoffpac.deterministic import soft_update
 from rllib_geoffpac.kernels.flat_networks import FlatNetworks
 from rllib_geoffpac.kernels.mlp_pass import MLPPass, TrainablePass, load_observations, with_ones
 from rllib_geoffpac.kernels.optimizer import FlatAdam
+from rllib_geoffpac.maths.deterministic import soft_update
 
 
 @dataclass(frozen=True)

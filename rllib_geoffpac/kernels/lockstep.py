@@ -20,13 +20,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from rllib_geoffpac.baseline import RunningMoments
-from rllib_geoffpac.distributions import PolicyDistribution
-from rllib_geoffpac.emphatic import TraceState, restart
 from rllib_geoffpac.kernels.flat_networks import FlatNetworks
 from rllib_geoffpac.kernels.optimizer import FlatOptimizer
 from rllib_geoffpac.kernels.workspace import Workspace
-from rllib_geoffpac.value import MAX_LOG_RHO
+from rllib_geoffpac.maths.distributions import PolicyDistribution
+from rllib_geoffpac.maths.emphatic import TraceState, restart
+from rllib_geoffpac.maths.moments import RunningMoments
+from rllib_geoffpac.maths.value import MAX_LOG_RHO
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Log-densities and scores of the target policies in closed form.
 
-A head stands for one distribution of `rllib_geoffpac.distributions` on fixed buffers: outputs
+A head stands for one distribution of `rllib_geoffpac.maths.distributions` on fixed buffers: outputs
 [N, num_outputs] of the policy's network and the actions taken. `log_prob` serves all N rows,
 `score` the first L of them (the lanes) and must follow a `log_prob` for the same outputs.
 """
@@ -12,7 +12,7 @@ import math
 import numpy as np
 import torch
 
-from rllib_geoffpac.distributions import (
+from rllib_geoffpac.maths.distributions import (
     LOG_SQRT_2PI,
     MIN_TRUNCATED_MASS,
     MIN_TRUNCATED_STD,

@@ -13,8 +13,8 @@ from ray.rllib.core.columns import Columns
 from torch import nn
 
 from rllib_geoffpac.connectors.lane_aligner import DISCOUNT
-from rllib_geoffpac.deterministic import critic_loss, soft_update
 from rllib_geoffpac.kernels import DeterministicSettings, FastDeterministic
+from rllib_geoffpac.maths.deterministic import critic_loss, soft_update
 from rllib_geoffpac.modules.deterministic_actor_critic import DeterministicActorCriticRLModule
 from rllib_geoffpac.modules.mlp import OneHot
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from rllib_geoffpac.deterministic import critic_loss, q_target, smoothed_target_action
 from rllib_geoffpac.learners.deterministic_networks import KernelNetworks, TorchNetworks
+from rllib_geoffpac.maths.deterministic import critic_loss, q_target, smoothed_target_action
 
 _SATURATED = 0.99  # of the half width of the action box
 _WINDOW = 100

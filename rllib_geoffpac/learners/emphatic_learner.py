@@ -17,15 +17,15 @@ from ray.rllib.core.learner.torch.torch_learner import TorchLearner
 from ray.rllib.utils.annotations import override
 from ray.rllib.utils.typing import StateDict
 
-from rllib_geoffpac.baseline import RunningMoments
 from rllib_geoffpac.connectors import EmphaticTraces, LaneAligner
 from rllib_geoffpac.connectors.lane_aligner import CHAIN_START
-from rllib_geoffpac.lanes import Fragment
+from rllib_geoffpac.lanes.fragments import Fragment
 from rllib_geoffpac.learners.fast_lockstep import KernelLockstep
 from rllib_geoffpac.learners.kernel_choice import takes_fast_kernel
 from rllib_geoffpac.learners.lane_learner import LaneLearner
 from rllib_geoffpac.learners.report import report
 from rllib_geoffpac.learners.torch_lockstep import TorchLockstep
+from rllib_geoffpac.maths.moments import RunningMoments
 from rllib_geoffpac.modules import EmphaticRLModule
 
 COMPONENT_LEARNER_CONNECTOR = "learner_connector"

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from rllib_geoffpac.baseline import RunningMoments
 from rllib_geoffpac.connectors import EmphaticTraces
 from rllib_geoffpac.kernels import FastLockstep, LockstepSettings
 from rllib_geoffpac.learners.torch_lockstep import PolicyGradientTerms
+from rllib_geoffpac.maths.moments import RunningMoments
 from rllib_geoffpac.modules import EmphaticRLModule
 from rllib_geoffpac.modules.mlp import OneHot
 

@@ -15,9 +15,9 @@ from ray.rllib.utils.annotations import override
 from ray.rllib.utils.typing import StateDict
 
 from rllib_geoffpac.checkpoints import CheckpointedPart
-from rllib_geoffpac.lanes import replay_generator
+from rllib_geoffpac.lanes.replay_ring import ReplayRing
+from rllib_geoffpac.lanes.seeding import replay_generator
 from rllib_geoffpac.learners.threads import use_one_thread
-from rllib_geoffpac.replay import ReplayRing
 
 COMPONENT_PROGRESS = "progress"
 COMPONENT_REPLAY = "replay"

@@ -9,7 +9,7 @@ import torch
 from ray.rllib.core.columns import Columns
 
 from rllib_geoffpac.learners.torch_lockstep import interest_in, to_tensors
-from rllib_geoffpac.value import effective_sample_fraction
+from rllib_geoffpac.maths.value import effective_sample_fraction
 
 
 @torch.no_grad()

@@ -13,17 +13,17 @@ import torch
 from ray.rllib.core.columns import Columns
 from torch import nn
 
-from rllib_geoffpac.baseline import RunningMoments
 from rllib_geoffpac.connectors import EmphaticTraces
 from rllib_geoffpac.connectors.lane_aligner import CHAIN_START, DISCOUNT, VALID
-from rllib_geoffpac.density_ratio import (
+from rllib_geoffpac.maths.density_ratio import (
     clip_density_ratio,
     density_ratio_loss,
     soft_normalization_loss,
 )
-from rllib_geoffpac.emphatic import first_term, second_term
+from rllib_geoffpac.maths.emphatic import first_term, second_term
+from rllib_geoffpac.maths.moments import RunningMoments
+from rllib_geoffpac.maths.value import importance_ratio, td_error, value_loss
 from rllib_geoffpac.modules import EmphaticRLModule
-from rllib_geoffpac.value import importance_ratio, td_error, value_loss
 
 Row = dict[str, torch.Tensor]
 

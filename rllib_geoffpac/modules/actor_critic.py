@@ -13,7 +13,7 @@ from ray.rllib.core.rl_module.rl_module import RLModule
 from ray.rllib.utils.annotations import override
 from torch import nn
 
-from rllib_geoffpac.distributions import PolicyDistribution, make_distribution
+from rllib_geoffpac.maths.distributions import PolicyDistribution, make_distribution
 from rllib_geoffpac.modules.exact_state import ExactStateRLModule
 
 MODEL_CONFIG_KEYS = ("policy_distribution", "uses_density_ratio", "dtype")

@@ -2,7 +2,9 @@
 
 import pytest
 
-from rllib_cli import checks, examples, experiments
+from rllib_cli import examples
+from rllib_cli.experiment import checks
+from rllib_cli.experiment import parse as experiments
 
 TASKS = ("two_circle", "cartpole", "halfcheetah", "walker2d", "hopper", "reacher", "swimmer")
 SWEEPS = (
@@ -23,7 +25,7 @@ def test_every_algorithm_has_every_task_and_the_papers_sweeps_are_there():
 
 @pytest.mark.parametrize("example_id", IDS)
 def test_an_example_says_how_to_run_it_and_passes_all_checks(example_id):
-    from rllib_cli import rllib_checks
+    from rllib_cli.experiment import rllib_checks
 
     example = examples.get_example(example_id)
     header = [line for line in example.text.splitlines() if line.startswith("#")]

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rllib_cli import checks, experiments, safe_yaml, search_space
 from rllib_cli.errors import UserError
-from rllib_cli.experiments import Experiment, Overrides
+from rllib_cli.experiment import checks, safe_yaml, search_space
+from rllib_cli.experiment import parse as experiments
+from rllib_cli.experiment.parse import Experiment, Overrides
 
 
 @pytest.mark.parametrize(
@@ -117,7 +118,7 @@ def test_trials_are_resolved_as_tune_will_draw_them():
     from ray.tune.experiment import Experiment as TuneExperiment
     from ray.tune.search import BasicVariantGenerator
 
-    from rllib_cli import rllib_checks
+    from rllib_cli.experiment import rllib_checks
 
     config = {
         "lr": {"loguniform": [1e-4, 1e-2]},

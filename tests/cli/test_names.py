@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from rllib_cli import checks, names, result_keys
-from rllib_cli.search_space import SPELLINGS
+from rllib_cli.experiment import checks, names, result_keys
+from rllib_cli.experiment.search_space import SPELLINGS
 
 
 def test_the_static_list_of_algorithms_is_the_registry():
@@ -16,7 +16,7 @@ def test_the_static_list_of_algorithms_is_the_registry():
 
 
 def test_every_listed_algorithm_can_be_loaded():
-    from rllib_cli.algorithms import algorithm_class
+    from rllib_cli.experiment.algorithms import algorithm_class
 
     for name in names.ALGORITHMS:
         assert algorithm_class(name).__name__.upper() == name.upper()
@@ -25,7 +25,7 @@ def test_every_listed_algorithm_can_be_loaded():
 def test_every_new_name_of_an_old_setting_exists():
     from ray.rllib.algorithms.ppo import PPOConfig
 
-    from rllib_cli.rllib_checks import config_keys
+    from rllib_cli.experiment.rllib_checks import config_keys
 
     known = config_keys(PPOConfig())
     single = [new for new in names.OLD_CONFIG_KEYS.values() if new.isidentifier()]

@@ -35,7 +35,7 @@ class Lamp(gymnasium.Env):
 
 @pytest.mark.parametrize("file_format", ["mp4", "gif"])
 def test_every_episode_becomes_a_video_with_one_frame_per_state(tmp_path, file_format):
-    from rllib_cli.recording import VideoRecorder
+    from rllib_cli.evaluate.recording import VideoRecorder
 
     paths = []
     env = VideoRecorder(Lamp("rgb_array"), str(tmp_path), file_format, paths)
@@ -55,7 +55,7 @@ def test_every_episode_becomes_a_video_with_one_frame_per_state(tmp_path, file_f
 
 
 def test_an_environment_that_cannot_draw_is_refused(tmp_path):
-    from rllib_cli.recording import VideoRecorder
+    from rllib_cli.evaluate.recording import VideoRecorder
 
     env = VideoRecorder(Lamp(), str(tmp_path), "mp4", [])
     with pytest.raises(UserError, match="cannot be recorded"):

@@ -7,8 +7,9 @@ import pickle
 import numpy as np
 import pytest
 
-from rllib_cli import checkpoints, drawing, plots, results, statistics
 from rllib_cli.errors import UserError
+from rllib_cli.evaluate import checkpoints
+from rllib_cli.plot import drawing, plots, results, statistics
 
 J_PI = "evaluation/env_runners/j_pi"
 

@@ -7,9 +7,11 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from rllib_cli import checkpoints, folders, plots, results, storage
+from rllib_cli import folders, storage
 from rllib_cli.errors import UserError
-from rllib_cli.experiments import Experiment
+from rllib_cli.evaluate import checkpoints
+from rllib_cli.experiment.parse import Experiment
+from rllib_cli.plot import plots, results
 
 SWEEP = (
     "example", "run", "smoke/two_circle_sweep", "--set", "gamma_hat=0.9", "--set", "lambda_2=1",

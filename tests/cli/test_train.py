@@ -262,7 +262,7 @@ def test_a_python_file_is_an_experiment_too(rllib_here, home):
 def test_a_python_file_is_read_as_what_it_changes():
     from ray.rllib.algorithms.ppo import PPOConfig
 
-    from rllib_cli.python_file import settings_of
+    from rllib_cli.experiment.python_file import settings_of
 
     config = (
         PPOConfig()

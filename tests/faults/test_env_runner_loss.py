@@ -10,8 +10,8 @@ import pytest
 import ray
 from small_runs import built, digests, drift_config, pids
 
-from rllib_geoffpac.env_runners.lane import EnvironmentFailure
-from rllib_geoffpac.lanes import behavior_stream
+from rllib_geoffpac.lanes.seeding import behavior_stream
+from rllib_geoffpac.lanes.simulated import EnvironmentFailure
 
 ITERATIONS = 4
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from fault_envs import DriftEnv
 
-from rllib_geoffpac.behavior import make_behavior
-from rllib_geoffpac.env_runners.lane import EnvironmentFailure, SimulatedLane
-from rllib_geoffpac.lanes import behavior_stream
+from rllib_geoffpac.lanes.behavior import make_behavior
+from rllib_geoffpac.lanes.seeding import behavior_stream
+from rllib_geoffpac.lanes.simulated import EnvironmentFailure, SimulatedLane
 
 SEED, LANE = 3, 1
 

@@ -1,0 +1,1 @@
+"""`rllib evaluate`: plays a checkpoint's target policy."""

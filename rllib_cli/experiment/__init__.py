@@ -1,0 +1,1 @@
+"""From a file or the command line to a checked experiment."""

@@ -1,0 +1,289 @@
+"""Checks that need RLlib and gymnasium, all before any Ray process starts (imports RLlib)."""
+
+import dataclasses
+import inspect
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from rllib_cli.errors import UserError, exception_summary, nearest
+from rllib_cli.experiment import checks, code_references, names, search_space, value_types
+from rllib_cli.experiment.algorithms import (
+    ATTRIBUTES,
+    algorithm_class,
+    check_env,
+    make_env,
+    to_attributes,
+)
+from rllib_cli.experiment.parse import Experiment
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One resolved trial.
+
+    Attributes:
+        params: What distinguishes it: path in the config -> value.
+        config: Its complete settings as written by the user.
+        resources: ``{"CPU": 1, "GPU": 0}`` summed over all its processes.
+    """
+
+    params: dict[str, Any]
+    config: dict[str, Any]
+    resources: dict[str, float]
+
+
+def check_experiment(experiment: Experiment) -> list[Trial]:
+    """Checks keys, values, environment and scheduler, and resolves the trials.
+
+    Raises:
+        UserError: For the first mistake found.
+    """
+    algorithm = experiment.algorithm or algorithm_class(experiment.run)
+    default = algorithm.get_default_config()
+    check_keys(experiment.config, default, experiment.run)
+    check_types(experiment.config, default)
+    make_scheduler(experiment.tune_config)
+    code_references.resolve(experiment.config)
+    trials = resolve_trials(experiment)
+    made = {}
+    for name, (env, env_config) in _environments(trials).items():
+        if isinstance(env, str):
+            check_env(env)
+        made[name] = _make_env(env, env_config)
+    checked: dict[str, dict[str, float]] = {}
+    resolved = []
+    for params, config in trials:
+        # The seed changes neither validity nor resources: check every grid point once.
+        key = repr({k: v for k, v in config.items() if k != "seed"})
+        if key not in checked:
+            env = made.get(_env_name(config))
+            checked[key] = _validated_resources(algorithm, config, params, env)
+        resolved.append(Trial(params, config, checked[key]))
+    for env in made.values():
+        env.close()
+    return resolved
+
+
+def check_keys(config: dict[str, Any], default: Any, run: str) -> None:
+    """Every key is a setting of the algorithm's config class."""
+    known = config_keys(default)
+    for where, settings in (
+        ("config", config),
+        ("config.evaluation_config", config.get("evaluation_config")),
+    ):
+        for key in settings or {}:
+            if key not in known:
+                hint = nearest(key, known) or search_space.suggest_spelling(key)
+                raise UserError(f"{where}: {run} has no setting {key!r}.{hint}")
+
+
+def config_keys(default: Any) -> set[str]:
+    """The keys that a user may write for this ``AlgorithmConfig``."""
+    from ray._common.deprecation import DEPRECATED_VALUE
+
+    attributes = {
+        key
+        for key, value in vars(default).items()
+        if not key.startswith("_") and not (isinstance(value, str) and value == DEPRECATED_VALUE)
+    }
+    attributes -= {"algo_class", "framework_str", "callbacks_class", "model", "in_evaluation"}
+    attributes -= set(names.OLD_CONFIG_KEYS)
+    # The private ones are what a Python experiment may have set through a method.
+    private = {key for key in vars(default) if key.startswith("_")}
+    named = {"framework", "callbacks", "train_batch_size_per_learner"}
+    return attributes | private | set(ATTRIBUTES) | named
+
+
+def check_types(config: dict[str, Any], default: Any) -> None:
+    """Every plain value has the type that the config's methods are annotated with."""
+    annotations = value_types.annotations_of(default)
+    for key, value in config.items():
+        if key not in annotations or code_references.takes_code(key) or key == "env":
+            continue
+        annotation = annotations[key]
+        standard = getattr(default, key, None)
+        for candidate in _candidates(value):
+            fits = value_types.matches(candidate, annotation)
+            # Some of RLlib's annotations are narrower than its own defaults.
+            if not fits and (candidate is None or type(candidate) is not type(standard)):
+                raise UserError(
+                    f"config: {key} is {candidate!r} ({type(candidate).__name__}); "
+                    f"it must be {value_types.describe(annotation)} (default: {standard!r})."
+                )
+
+
+def _candidates(value: Any) -> list[Any]:
+    """The values that a search space names one by one; a distribution is checked when drawn."""
+    if not search_space.is_search_space(value):
+        return [value]
+    spelling, arguments = next(iter(value.items()))
+    return arguments if search_space.SPELLINGS[spelling] is None else []
+
+
+def make_scheduler(tune_config: dict[str, Any]) -> Any | None:
+    """Builds the scheduler of ``tune_config``; None for Tune's default."""
+    from ray.tune import schedulers
+
+    scheduler = tune_config.get("scheduler")
+    if scheduler is None:
+        return None
+    settings = dict(scheduler) if isinstance(scheduler, dict) else {"type": scheduler}
+    kind = getattr(schedulers, names.SCHEDULERS[settings.pop("type")])
+    known = set(inspect.signature(kind).parameters) - {"metric", "mode"}
+    for key in settings:
+        if key not in known:
+            raise UserError(
+                f"tune_config: the scheduler {kind.__name__} has no argument {key!r}."
+                f"{nearest(key, known)} It takes {', '.join(sorted(known)) or 'none'}; metric and "
+                "mode stand in tune_config itself."
+            )
+    try:
+        return kind(**search_space.to_tune(settings))
+    except Exception as error:
+        raise UserError(
+            f"tune_config: the scheduler {kind.__name__} refuses {settings}: "
+            f"{exception_summary(error)}"
+        ) from None
+
+
+def resolve_trials(experiment: Experiment) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Draws the trials in the order, and with the random numbers, in which Tune will.
+
+    Returns:
+        ``(params, config)`` of each trial, ``params`` being what the search space chose.
+    """
+    from ray.tune.search.sample import _BackwardsCompatibleNumpyRng
+    from ray.tune.search.variant_generator import generate_variants
+
+    config, num_samples = search_space.seeds_for_samples(experiment.config, experiment.num_samples)
+    spec = {"config": search_space.to_tune(config)}
+    random_state = _BackwardsCompatibleNumpyRng(search_seed(experiment))
+    trials = []
+    for _ in range(num_samples):
+        for resolved, variant in generate_variants(spec, random_state=random_state):
+            params = {".".join(map(str, path[1:])): value for path, value in resolved.items()}
+            trials.append((params, variant["config"]))
+    return trials
+
+
+def search_seed(experiment: Experiment) -> int:
+    """Seed of the random search, so that a dry run shows what a run will do."""
+    seed = experiment.config.get("seed")
+    return seed if isinstance(seed, int) else 0
+
+
+def _environments(trials: list[tuple[dict, dict]]) -> dict[str, tuple[Any, dict]]:
+    """The distinct environments of the trials, each with its env_config."""
+    return {
+        _env_name(config): (config["env"], config.get("env_config") or {})
+        for _, config in trials
+        if config.get("env") is not None
+    }
+
+
+def _env_name(config: dict[str, Any]) -> str:
+    return repr((config.get("env"), config.get("env_config") or {}))
+
+
+def _make_env(env: Any, env_config: dict[str, Any]) -> Any:
+    if not isinstance(env_config, dict):
+        raise UserError(f"config: env_config must be a mapping, got {env_config!r}.")
+    try:
+        return make_env(env, env_config)
+    except Exception as error:
+        given = f" with env_config {env_config}" if env_config else ""
+        raise UserError(
+            f"The environment {env!r} cannot be created{given}: "
+            f"{type(error).__name__}: {exception_summary(error)}"
+        ) from None
+
+
+def _validated_resources(
+    algorithm: type, config: dict[str, Any], params: dict[str, Any], env: Any | None
+) -> dict[str, float]:
+    """Lets the algorithm judge its settings and say what they need."""
+    at = " (in the trial with " + ", ".join(f"{k}={v}" for k, v in params.items()) + ")"
+    settings = to_attributes(code_references.resolve(config))
+    try:
+        request = algorithm.default_resource_request(settings)
+        algorithm_config = algorithm.get_default_config()
+        # RLlib's own algorithms have no such check: they complain when the trial has begun.
+        if env is not None and hasattr(algorithm_config, "check_env"):
+            algorithm_config.update_from_dict(settings).check_env(env)
+    except Exception as error:
+        raise UserError(
+            f"{algorithm.__name__} refuses the config{at if params else ''}: {_reason(error)}"
+        ) from None
+    return _sum_bundles(request)
+
+
+def _reason(error: Exception) -> str:
+    """RLlib's message without its advice to switch all validation off."""
+    text = str(error).partition("To suppress all validation errors")[0]
+    return exception_summary(Exception(text) if text.strip() else error)
+
+
+def _sum_bundles(request: Any) -> dict[str, float]:
+    total = {"CPU": 0.0, "GPU": 0.0}
+    for bundle in request.bundles:
+        for kind, amount in bundle.items():
+            total[kind] = total.get(kind, 0.0) + amount
+    return total
+
+
+def fit_env_runners(
+    experiment: Experiment, trials: list[Trial], cpus: float
+) -> tuple[Experiment, str]:
+    """Lowers an algorithm's *default* number of env runners to what a small machine can hold.
+
+    PPO, for instance, has two by default and would need three CPUs. A number that the user wrote
+    is never changed: it is checked by :func:`check_trial_resources`.
+
+    Returns:
+        The experiment, and a note for the user (empty if nothing was changed).
+    """
+    if "num_env_runners" in experiment.config:
+        return experiment, ""
+    algorithm = experiment.algorithm or algorithm_class(experiment.run)
+    standard = algorithm.get_default_config().num_env_runners
+    needed = max(trial.resources["CPU"] for trial in trials)
+    per_runner = experiment.config.get("num_cpus_per_env_runner", 1) or 1
+    if needed <= cpus or search_space.is_search_space(per_runner):
+        return experiment, ""
+    fitting = standard - math.ceil((needed - cpus) / per_runner)
+    if fitting < 0:
+        return experiment, ""
+    config = {**experiment.config, "num_env_runners": fitting}
+    note = (
+        f"{experiment.run} has {standard} env runners by default and would need {needed:g} CPUs; "
+        f"with {cpus:g} it gets num_env_runners: {fitting}."
+    )
+    return dataclasses.replace(experiment, config=config), note
+
+
+def check_trial_resources(
+    trials: list[Trial], available: dict[str, float] | None = None, what: str = "this machine"
+) -> None:
+    """A trial that asks for more than there is would wait for ever.
+
+    Args:
+        trials: The resolved trials.
+        available: CPUs, GPUs and custom resources that Ray will have; None for this machine.
+        what: Who has them, for the message.
+    """
+    if available is None:
+        available = {"CPU": checks.available_cpus(), "GPU": checks.available_gpus()}
+    for trial in trials:
+        for kind, needed in trial.resources.items():
+            if needed > available.get(kind, 0):
+                raise UserError(
+                    f"A trial needs {needed:g} {kind}s (main process, env runners, evaluation env "
+                    f"runners, learners), but {what} has {available.get(kind, 0):g}. Lower "
+                    "num_env_runners, evaluation_num_env_runners or num_learners, give each a "
+                    "part (num_cpus_per_env_runner: 0.5), or use a cluster with --ray-address."
+                    if kind == "CPU"
+                    else f"A trial needs {needed:g} {kind}s, but {what} has "
+                    f"{available.get(kind, 0):g}. Lower num_gpus_per_learner or "
+                    "num_gpus_per_env_runner, or use a cluster with --ray-address."
+                )

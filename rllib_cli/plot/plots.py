@@ -1,0 +1,277 @@
+"""Learning curves, heat maps and final tables from the folders that Tune writes.
+
+matplotlib is imported inside the functions that draw.
+"""
+
+import importlib.util
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rllib_cli import storage
+from rllib_cli.errors import UserError, nearest
+from rllib_cli.plot import results, statistics
+from rllib_cli.plot.results import TrialResult
+from rllib_cli.run.progress import STEPS, STEPS_OFFLINE
+
+FORMATS = (".png", ".pdf", ".svg")
+# The last tenth of a run is its final performance: one evaluation alone is noise.
+FINAL_SHARE = 0.1
+_MAX_CURVES = 12
+_LABELS = {
+    "evaluation/env_runners/j_pi": r"$J_\pi$ (target policy)",
+    "evaluation/env_runners/episode_return_mean": "episode return (evaluation)",
+    "env_runners/episode_return_mean": "episode return (training)",
+    "two_circle/pi_outer": r"$\pi(A \to B)$",
+    "gamma_hat": r"$\hat\gamma$",
+    "lambda_1": r"$\lambda_1$",
+    "lambda_2": r"$\lambda_2$",
+    "run": "algorithm",
+    "lr": "learning rate",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the final table: a group of seeds, of one environment if there are several."""
+
+    label: str
+    keys: tuple
+    last: float
+    last_error: float
+    best: float
+    finals: tuple[float, ...]
+    hours: float
+    iqm: tuple[float, float, float] | None
+    panel: str = ""
+
+    @property
+    def seeds(self) -> int:
+        """How many runs the line sums up."""
+        return len(self.finals)
+
+
+@dataclass(frozen=True)
+class Plot:
+    """What was drawn and where."""
+
+    path: Path
+    kind: str
+    metric: str
+    by: list[str]
+    rows: list[Row]
+
+
+def plot(
+    paths: list[str], metric: str | None = None, by: list[str] | None = None, out: str | None = None
+) -> Plot:
+    """Draws the results below ``paths``.
+
+    Two differing numeric settings give a heat map of final performance; anything else gives
+    learning curves. Several environments give a panel each: their numbers can't be compared.
+
+    Args:
+        paths: Result folders or URIs: experiments, trials, or folders above them.
+        metric: Flat result key; None for J_pi, or else the episode return.
+        by: Settings that distinguish the curves; None for all that differ, except the seed. With
+            ``env`` among them, all environments share one panel.
+        out: Picture to write; None for ``plot.png`` in the first folder, or in the working folder
+            if that is behind a URI.
+
+    Raises:
+        UserError: If there is nothing to draw, or matplotlib is missing.
+    """
+    target = _check_out(out, paths)
+    trials = results.load(paths)
+    metric = results.common_metric(trials, metric)
+    trials = [trial for trial in trials if len(trial.curve(metric)[0])]
+    panels = results.group(trials, ["env"] if _has_panels(trials, by) else [])
+    keys = _check_by(list(panels.values()), by)
+    grouped = [
+        (_row(members, key, keys, metric, *panel), members)
+        for panel, part in panels.items()
+        for key, members in results.group(part, keys).items()
+    ]
+    figure, kind = _draw(grouped, keys, metric, trials)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(target, dpi=150)
+    return Plot(target, kind, metric, keys, [row for row, _ in grouped])
+
+
+def _has_panels(trials: list[TrialResult], by: list[str] | None) -> bool:
+    return "env" not in (by or ()) and len({str(trial.params.get("env")) for trial in trials}) > 1
+
+
+def _check_out(out: str | None, paths: list[str]) -> Path:
+    folder = Path() if storage.is_uri(paths[0]) else Path(paths[0]).expanduser()
+    target = Path(out) if out is not None else folder / "plot.png"
+    if target.suffix not in FORMATS:
+        raise UserError(f"--out {str(target)!r}: the picture must end in {', '.join(FORMATS)}.")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise UserError(
+            "Plotting needs matplotlib, which is not installed: "
+            "pip install 'rllib_geoffpac[plots]'."
+        )
+    return target
+
+
+def _check_by(panels: list[list[TrialResult]], by: list[str] | None) -> list[str]:
+    trials = [trial for panel in panels for trial in panel]
+    if by is None:
+        # What differs only from environment to environment tells no curves apart.
+        keys = list(dict.fromkeys(key for panel in panels for key in results.differing_keys(panel)))
+        if not keys and len(panels) == 1 and len({trial.experiment for trial in trials}) > 1:
+            return ["experiment"]
+        return keys
+    known = {"run", "experiment", *(key for trial in trials for key in trial.params)}
+    for key in by:
+        if key not in known:
+            raise UserError(f"--by: no trial has a setting {key!r}.{nearest(key, known)}")
+    return by
+
+
+def final_value(trial: TrialResult, metric: str) -> float:
+    """The mean of a metric over the last tenth of a run's steps."""
+    steps, values = trial.curve(metric)
+    return float(values[steps >= steps[-1] * (1 - FINAL_SHARE)].mean())
+
+
+def _row(
+    members: list[TrialResult], key: tuple, keys: list[str], metric: str, panel: str = ""
+) -> Row:
+    finals = np.array([final_value(trial, metric) for trial in members])
+    mean, error = statistics.mean_and_error(finals[:, None])
+    return Row(
+        label=_group_label(key, keys) or (panel and members[0].run) or members[0].experiment,
+        keys=key,
+        last=float(mean[0]),
+        last_error=float(error[0]),
+        best=max(float(np.max(trial.curve(metric)[1])) for trial in members),
+        finals=tuple(finals),
+        hours=sum(trial.hours for trial in members),
+        iqm=statistics.interquartile_mean(finals),
+        panel=panel,
+    )
+
+
+def _group_label(key: tuple, keys: list[str]) -> str:
+    parts = [
+        str(value) if name in ("run", "experiment") else f"{short(name)} = {value}"
+        for name, value in zip(keys, key, strict=True)
+    ]
+    return ", ".join(parts)
+
+
+def short(name: str) -> str:
+    """A setting's name as a paper would print it."""
+    return _LABELS.get(name, name.split(".")[-1])
+
+
+def _draw(
+    grouped: list[tuple[Row, list[TrialResult]]],
+    keys: list[str],
+    metric: str,
+    trials: list[TrialResult],
+) -> tuple[Any, str]:
+    from rllib_cli.plot import drawing
+
+    title, y_label = _title(trials), metric_label(metric)
+    panels: dict[str, list[Row]] = {}
+    for row, _ in grouped:
+        panels.setdefault(row.panel, []).append(row)
+    if all(drawing.is_grid(keys, rows) for rows in panels.values()):
+        if len(panels) > 1:
+            return drawing.heat_map_panels(panels, keys, y_label), "heat maps"
+        return drawing.heat_map(*panels.values(), keys, y_label, title), "heat map"
+    labels = _best_labels(list(panels.values()))
+    count = len({row.label for row, _ in grouped})
+    note = f"the {len(labels)} best of {count} settings" if count > len(labels) else ""
+    curves: dict[str, drawing.Curves] = {}
+    for row, members in grouped:
+        if row.label in labels:
+            runs = [trial.curve(metric) for trial in members]
+            curves.setdefault(row.panel, {})[row.label] = runs
+    x_label = step_label(trials)
+    if len(panels) > 1:
+        return drawing.curve_panels(curves, y_label, x_label, note), "learning curves"
+    return (
+        drawing.learning_curves(*curves.values(), y_label, x_label, title, note),
+        "learning curves",
+    )
+
+
+def _best_labels(panels: list[list[Row]]) -> set[str]:
+    """The settings to draw: all, or if there are too many, the best by their ranks in all panels.
+
+    A setting that a panel lacks ranks last there.
+    """
+    labels = list(dict.fromkeys(row.label for rows in panels for row in rows))
+    ranks = [
+        {row.label: rank for rank, row in enumerate(sorted(rows, key=lambda row: -row.last))}
+        for rows in panels
+    ]
+    best = sorted(labels, key=lambda label: sum(rank.get(label, len(labels)) for rank in ranks))
+    return set(best[:_MAX_CURVES])
+
+
+def metric_label(metric: str) -> str:
+    """A metric's name as a paper would print it."""
+    return _LABELS.get(metric, metric.split("/")[-1].replace("_", " "))
+
+
+def step_label(trials: list[TrialResult]) -> str:
+    """What the horizontal axis counts."""
+    report = trials[0].reports[-1]
+    if STEPS in report:
+        return "environment steps"
+    return "trained steps" if STEPS_OFFLINE in report else "training iterations"
+
+
+def _title(trials: list[TrialResult]) -> str:
+    runs = sorted({trial.run for trial in trials if trial.run})
+    envs = sorted({str(trial.params["env"]) for trial in trials if "env" in trial.params})
+    parts = [", ".join(runs) if len(runs) == 1 else "", ", ".join(envs) if len(envs) == 1 else ""]
+    return " on ".join(part for part in parts if part)
+
+
+def plot_command(paths: list[str], metric: str | None, by: str | None, out: str | None) -> None:
+    """``rllib plot``: draws, and prints the final table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    keys = [key.strip() for key in by.split(",") if key.strip()] if by is not None else None
+    drawn = plot(paths, metric, keys, out)
+    with_iqm = any(row.iqm for row in drawn.rows)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("setting", overflow="fold")
+    titles = ["last +- s.e.", "best", "seeds", "hours"]
+    for title in titles[:1] + (["IQM [95 % interval]"] if with_iqm else []) + titles[1:]:
+        table.add_column(title, justify="right")
+    for row in drawn.rows:
+        iqm = f"{row.iqm[0]:.4g} [{row.iqm[1]:.4g}, {row.iqm[2]:.4g}]" if row.iqm else ""
+        error = f" +- {row.last_error:.2g}" if row.seeds > 1 else ""
+        table.add_row(
+            plain(f"{row.panel}: {row.label}" if row.panel else row.label),
+            f"{row.last:.4g}{error}",
+            *([iqm] if with_iqm else []),
+            f"{row.best:.4g}",
+            str(row.seeds),
+            f"{row.hours:.2f}",
+        )
+    # Not on a terminal nothing is wrapped.
+    width = None if sys.stdout.isatty() else 10_000
+    console = Console(highlight=False, soft_wrap=True, width=width)
+    console.print(f"{drawn.metric}; last: mean over the last tenth of the steps", markup=False)
+    console.print(table)
+    console.print(f"Written: {drawn.path} ({drawn.kind})", markup=False)
+
+
+def plain(label: str) -> str:
+    """A label without the markup that only matplotlib understands."""
+    for name, pretty in _LABELS.items():
+        if pretty.startswith("$"):
+            label = label.replace(pretty, name)
+    return label

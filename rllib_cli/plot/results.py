@@ -1,0 +1,183 @@
+"""Reads the folders that Tune writes: one :class:`TrialResult` per trial, no Ray needed."""
+
+import difflib
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rllib_cli import folders, storage
+from rllib_cli.errors import UserError, nearest
+from rllib_cli.experiment.parse import flatten
+from rllib_cli.run.progress import STEPS, STEPS_OFFLINE
+
+# Keys that tell a run, not a hyperparameter.
+_NOT_PARAMETERS = ("seed",)
+# All that is read of a results folder; the checkpoints are large.
+_FILES = ("result.json", "params.json", folders.SPEC_FILE)
+# When an evaluation does not run in every iteration, its last result is repeated until the next.
+_EVALUATED_AT = "evaluation/env_runners/evaluated_at_env_steps"
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """What one trial reported.
+
+    Attributes:
+        path: The trial's folder; None if it was read from a URI.
+        experiment: Name of the experiment's folder.
+        run: Name of the algorithm, if it was noted.
+        params: The trial's settings, flat with dots.
+        reports: One flat dict of metrics per iteration, in order.
+    """
+
+    path: Path | None
+    experiment: str
+    run: str
+    params: dict[str, Any]
+    reports: list[dict[str, Any]] = field(default_factory=list)
+
+    def curve(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
+        """Returns ``(steps [N], values [N])`` of a metric, where it was measured."""
+        steps, values = [], []
+        for report in self.reports:
+            value = report.get(metric)
+            # RLlib reports NaN until there is something to report.
+            if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
+                continue
+            step = _steps(report)
+            if metric.startswith("evaluation/"):
+                step = report.get(_EVALUATED_AT, step)
+                if steps and step == steps[-1]:
+                    continue
+            steps.append(step)
+            values.append(value)
+        return np.array(steps, float), np.array(values, float)
+
+    @property
+    def hours(self) -> float:
+        """How long it trained."""
+        return self.reports[-1].get("time_total_s", 0.0) / 3600 if self.reports else 0.0
+
+
+def _steps(report: dict[str, Any]) -> float:
+    return report.get(STEPS, report.get(STEPS_OFFLINE, report.get("training_iteration", 0)))
+
+
+def load(paths: list[str]) -> list[TrialResult]:
+    """Reads every trial below the given folders or URIs.
+
+    Raises:
+        UserError: If a folder is missing or holds no results.
+    """
+    trials: list[TrialResult] = []
+    for path in paths:
+        place = path if storage.is_uri(path) else str(Path(path).expanduser())
+        if not storage.exists(place):
+            raise UserError(f"The results folder {path!r} does not exist.{_similar(place)}")
+        with storage.local_copy(place, _FILES) as folder:
+            files = sorted(folder.glob("**/result.json")) if folder.is_dir() else []
+            found = [trial for trial in map(_load_trial, files) if trial.reports]
+        if storage.is_uri(place):
+            found = [replace(trial, path=None) for trial in found]
+        if not found:
+            raise UserError(
+                f"{path!r} holds no results: there is no result.json with reports in or below it. "
+                "Give the folder that 'rllib train' names as 'Results'."
+            )
+        trials += found
+    return trials
+
+
+def _similar(place: str) -> str:
+    """What the user may have meant instead of a folder that is not there."""
+    parent = Path(place).parent
+    siblings = () if storage.is_uri(place) or not parent.is_dir() else parent.iterdir()
+    return nearest(place, map(str, siblings))
+
+
+def _load_trial(file: Path) -> TrialResult:
+    by_iteration: dict[int, dict[str, Any]] = {}
+    for line in file.read_text().splitlines():
+        try:
+            report = json.loads(line)
+        except json.JSONDecodeError:
+            continue  # the last line of a run that was killed
+        report.pop("config", None)
+        # A resumed trial repeats the iterations after its checkpoint: the later report counts.
+        by_iteration[report.get("training_iteration", len(by_iteration))] = flatten(report)
+    params_file = file.parent / "params.json"
+    params = json.loads(params_file.read_text()) if params_file.exists() else {}
+    experiment = file.parent.parent
+    return TrialResult(
+        path=file.parent,
+        experiment=experiment.name,
+        run=folders.read_spec(experiment).get("run", ""),
+        params={key.replace("/", "."): value for key, value in flatten(params).items()},
+        reports=[by_iteration[iteration] for iteration in sorted(by_iteration)],
+    )
+
+
+def differing_keys(trials: list[TrialResult]) -> list[str]:
+    """The settings that differ between trials (``run`` among them), except the seed."""
+    settings = [{"run": trial.run, **trial.params} for trial in trials]
+    keys = dict.fromkeys(key for setting in settings for key in setting)
+    return [
+        key
+        for key in keys
+        if key not in _NOT_PARAMETERS
+        and len({json.dumps(setting.get(key), default=str) for setting in settings}) > 1
+    ]
+
+
+def group(trials: list[TrialResult], keys: list[str]) -> dict[tuple, list[TrialResult]]:
+    """Groups trials by the values of some settings; what is left in a group are seeds."""
+    groups: dict[tuple, list[TrialResult]] = {}
+    for trial in trials:
+        setting = {"run": trial.run, "experiment": trial.experiment, **trial.params}
+        groups.setdefault(tuple(_plain(setting.get(key)) for key in keys), []).append(trial)
+    return dict(sorted(groups.items(), key=lambda item: tuple(map(_sort_key, item[0]))))
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, int | float | str | bool | None) else json.dumps(value)
+
+
+def _sort_key(value: Any) -> tuple:
+    is_number = isinstance(value, int | float)
+    return (0, value, "") if is_number else (1, 0, str(value))
+
+
+def common_metric(trials: list[TrialResult], metric: str | None) -> str:
+    """Checks the metric that the user wants, or picks J_pi, or else the return.
+
+    Raises:
+        UserError: If no trial reported it.
+    """
+    available = {
+        key
+        for trial in trials
+        for report in trial.reports
+        for key, value in report.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+    if metric is not None:
+        if metric not in available:
+            by_end = {key.rsplit("/", 1)[-1]: key for key in sorted(available, key=len)[::-1]}
+            close = difflib.get_close_matches(metric.rsplit("/", 1)[-1], by_end, n=1)
+            hint = f" Did you mean {by_end[close[0]]!r}?" if close else nearest(metric, available)
+            raise UserError(f"--metric: no trial reported {metric!r}.{hint}")
+        return metric
+    for candidate in (
+        "evaluation/env_runners/j_pi",
+        "evaluation/env_runners/episode_return_mean",
+        "env_runners/episode_return_mean",
+    ):
+        if candidate in available:
+            return candidate
+    raise UserError(
+        "The trials report neither J_pi nor an episode return; choose one with --metric, for "
+        f"instance {min(available, key=len)!r}."
+    )

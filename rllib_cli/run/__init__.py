@@ -1,0 +1,1 @@
+"""`rllib train`: runs experiments with Ray Tune and shows what happens."""

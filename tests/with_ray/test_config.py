@@ -1,0 +1,193 @@
+"""Configs: the paper's defaults, and a clear word for every impossible value or misspelt key."""
+
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from harness import CONFIGS, Walk, tiny_config
+from impossible_values import IMPOSSIBLE, INF
+from ray import tune
+from ray.rllib.env.multi_agent_env import MultiAgentEnv
+
+import rllib_geoffpac
+from rllib_cli.experiment import parse as experiments
+from rllib_geoffpac import ACEConfig, GeoffPACConfig, OffPACConfig
+
+ROOT = Path(__file__).parents[2]
+VALUES = [
+    (algorithm, key, value)
+    for algorithm, impossible in IMPOSSIBLE.items()
+    for key, values in impossible.items()
+    for value in values
+]
+
+
+def config_of(algorithm):
+    return getattr(rllib_geoffpac, f"{algorithm}Config")()
+
+
+@pytest.mark.parametrize(("algorithm", "key", "value"), VALUES)
+def test_impossible_values_are_refused_by_name(algorithm, key, value):
+    config = config_of(algorithm).environment(Walk)
+    setattr(config, key, value)
+    with pytest.raises(ValueError) as error:
+        config.validate()
+    message = str(error.value)
+    assert f"`{key}` is {value!r}; allowed is" in message
+    assert "Traceback" not in message
+
+
+@pytest.mark.parametrize("algorithm", IMPOSSIBLE)
+def test_every_validated_key_has_impossible_values_here(algorithm):
+    assert {key for key, *_ in config_of(algorithm)._checks()} == set(IMPOSSIBLE[algorithm])
+
+
+def test_possible_extremes_are_accepted():
+    for training in (
+        {"rho_clip": INF, "density_ratio_clip": INF, "grad_clip": None},
+        {"lambda_1": 0, "lambda_2": 1, "gamma_hat": 0.999, "gamma": 1},
+        {"replay_batch_size": 0, "learning_starts": 0, "target_update_freq": 1},
+        {"num_lanes": 1, "replay_capacity": 1},
+        {"num_lanes": np.int64(3)},
+    ):
+        config = tiny_config(**training)
+        config.validate()
+        assert all(possible for _, _, possible, _ in config._checks()), training
+
+
+def test_the_message_says_what_to_do_about_more_learners():
+    with pytest.raises(ValueError, match=r"num_env_runners.* or trials"):
+        tiny_config().learners(num_learners=2).validate()
+
+
+def test_envs_per_runner_may_not_contradict_the_lanes():
+    config = tiny_config().env_runners(num_env_runners=2, num_envs_per_env_runner=3)
+    with pytest.raises(ValueError, match=r"`num_lanes`=5 .* 3 envs on each of 2 env runners"):
+        config.validate()
+    tiny_config(num_lanes=6).env_runners(num_env_runners=2, num_envs_per_env_runner=3).validate()
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "meant"),
+    [("gama_hat", "gamma_hat"), ("lambda1", "lambda_1"), ("num_lane", "num_lanes")],
+)
+@pytest.mark.parametrize("how", ["training", "dict"])
+def test_misspelt_keys_are_refused_with_the_nearest_right_one(how, misspelt, meant):
+    config = GeoffPACConfig()
+    with pytest.raises(ValueError, match=f"no key `{misspelt}`: did you mean `{meant}`"):
+        if how == "training":
+            config.training(**{misspelt: 0.5})
+        else:
+            config.update_from_dict({misspelt: 0.5})
+
+
+def test_a_key_like_no_other_is_refused_too():
+    with pytest.raises(ValueError, match="GeoffPACConfig has no key `zzzz`"):
+        GeoffPACConfig().training(zzzz=1)
+    with pytest.raises(TypeError, match="sample_ahed"):
+        GeoffPACConfig().env_runners(sample_ahed=1)
+
+
+def test_right_keys_in_a_dict_are_taken():
+    config = GeoffPACConfig().update_from_dict(
+        {"gamma_hat": 0.4, "num_lanes": 3, "num_env_runners": 1, "env": "TwoCircle-v0"}
+    )
+    assert (config.gamma_hat, config.num_lanes, config.num_env_runners) == (0.4, 3, 1)
+
+
+def test_the_defaults_are_the_papers():
+    config = GeoffPACConfig()
+    paper = {
+        "gamma": 0.99,
+        "gamma_hat": 0.2,
+        "lambda_1": 0.7,
+        "lambda_2": 0.6,
+        "rho_clip": 2.0,
+        "density_ratio_clip": 2.0,
+        "sn_loss_coeff": 1e-3,
+        "lr": 1e-3,
+        "grad_clip": 0.5,
+        "num_lanes": 10,
+        "replay_capacity": 1_000_000,
+        "replay_batch_size": 10,
+        "target_update_freq": 200,
+        "learning_starts": 100,
+        "value_baseline": None,
+        "overlap_coeff": 0.0,
+        "policy_distribution": "gaussian",
+        "truncation": "terminate",
+        "optimizer_type": "rmsprop",
+    }
+    assert {key: getattr(config, key) for key in paper} == paper
+    assert config._model_config_auto_includes["fcnet_hiddens"] == [64, 64]
+    assert ACEConfig().gamma_hat == 0 and OffPACConfig().lambda_1 == 0
+
+
+def test_the_robust_settings_are_those_of_the_robust_examples():
+    departures = {"value_baseline": "ema"}
+    robust, paper = GeoffPACConfig.robust().to_dict(), GeoffPACConfig().to_dict()
+    assert {key: value for key, value in robust.items() if value != paper[key]} == departures
+    files = sorted((ROOT / "tuned_examples").glob("*/*_robust.yaml"))
+    assert len(files) == 5
+    for file in files:
+        (example,) = experiments.load(file)
+        (original,) = experiments.load(file.with_name(file.name.replace("_robust", "")))
+        assert example.config == original.config | departures
+        assert (example.stop, example.num_samples) == (original.stop, original.num_samples)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_algorithms_are_registered_with_tune(name):
+    assert tune.registry.get_trainable_cls(name) is getattr(rllib_geoffpac, name)
+
+
+def test_ace_and_off_pac_say_why_they_fix_a_value():
+    with pytest.raises(ValueError, match=r"`gamma_hat` is 0\.2; allowed is 0, because ACE"):
+        ACEConfig().environment(Walk).training(gamma_hat=0.2).validate()
+    with pytest.raises(ValueError, match=r"`lambda_1` is 0\.5; allowed is 0, because Off-PAC"):
+        OffPACConfig().environment(Walk).training(lambda_1=0.5).validate()
+
+
+def test_multi_agent_setups_are_refused():
+    config = tiny_config().multi_agent(
+        policies={"one", "two"}, policy_mapping_fn=lambda *args, **kwargs: "one"
+    )
+    with pytest.raises(ValueError, match="Multi-agent setups are not supported"):
+        config.validate()
+
+
+class TwoPlayers(MultiAgentEnv):
+    def __init__(self, config=None):
+        super().__init__()
+        self.agents = self.possible_agents = ["one", "two"]
+        self.observation_spaces = dict.fromkeys(self.agents, gym.spaces.Discrete(2))
+        self.action_spaces = dict.fromkeys(self.agents, gym.spaces.Discrete(2))
+
+
+def test_a_multi_agent_environment_is_refused(ray):
+    with pytest.raises(ValueError, match="is a TwoPlayers: only single-agent gymnasium"):
+        tiny_config().environment(TwoPlayers).build_algo()
+
+
+def test_a_missing_environment_is_named(ray):
+    with pytest.raises(ValueError, match=r"`env` is None: name one with"):
+        GeoffPACConfig().build_algo()
+
+
+def test_an_interest_function_comes_by_name():
+    config = tiny_config(interest_fn="test_config:unit_interest")
+    config.validate()
+    assert config.interest_fn is unit_interest
+    with pytest.raises(ValueError, match="`interest_fn` is 'test_config:no_such'"):
+        tiny_config(interest_fn="test_config:no_such").validate()
+
+
+def unit_interest(observations):
+    return np.ones(len(observations))
+
+
+def test_the_fast_kernel_says_whom_it_can_serve(ray):
+    config = tiny_config(kernel="fast", module="tabular").environment("TwoCircle-v0", env_config={})
+    with pytest.raises(ValueError, match="`kernel` is 'fast', but the closed-form kernel can't"):
+        config.build_algo()

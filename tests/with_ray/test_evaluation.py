@@ -1,0 +1,142 @@
+"""Evaluation of the target policy: exactly the episodes asked for, and J_pi by hand."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from harness import MDPEnv, built, learner_of, play_round, tiny_config, train
+
+from rllib_geoffpac.env_runners.target_policy_env_runner import EvaluationEpisode
+from rllib_geoffpac.evaluation.target_policy import summarize
+from rllib_geoffpac.maths.finite_mdp import FiniteMDP
+
+
+class Payday(gym.Env):
+    """Pays `rewards` one after the other; action 1 doubles a payment. Reports every episode."""
+
+    observation_space = gym.spaces.Discrete(1)
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, config):
+        self.rewards, self.discounts = config["rewards"], config.get("discounts")
+        self.terminates = config.get("terminates", True)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._time = 0
+        return 0, {}
+
+    def step(self, action):
+        reward = self.rewards[self._time] * (1 + int(action))
+        info = {} if self.discounts is None else {"discount": self.discounts[self._time]}
+        self._time += 1
+        end = self._time == len(self.rewards)
+        return 0, reward, end and self.terminates, end and not self.terminates, info
+
+
+def payday_config(**env_config):
+    return (
+        tiny_config("ACE", kernel="auto", module="tabular", gamma=0.5)
+        .environment(Payday, env_config={"rewards": [1.0, 2.0, 4.0], **env_config})
+        .evaluation(evaluation_interval=1, evaluation_duration=7)
+    )
+
+
+def evaluate(config, logits) -> dict:
+    with built(config) as algo:
+        with torch.no_grad():
+            learner_of(algo).rl_module.pi.table.copy_(torch.tensor([logits]))
+        return algo.evaluate()["env_runners"]
+
+
+ALWAYS_0, ALWAYS_1 = [40.0, 0.0], [0.0, 40.0]
+
+
+def test_exactly_the_requested_number_of_episodes_is_played(ray):
+    for duration in (1, 7):
+        config = payday_config().evaluation(evaluation_duration=duration)
+        results = evaluate(config, ALWAYS_0)
+        assert results["num_episodes"] == duration
+        assert results["episode_len_mean"] == 3
+
+
+def test_j_pi_averages_the_discounted_returns_of_all_visited_states(ray):
+    results = evaluate(payday_config(), ALWAYS_0)
+    # From the three states: 1 + (2 + 4/2)/2 = 3, 2 + 4/2 = 4, and 4.
+    assert results["j_pi"] == pytest.approx((3 + 4 + 4) / 3)
+    assert results["episode_return_mean"] == pytest.approx(7)
+    assert results["j_pi_stderr"] == pytest.approx(0, abs=1e-12)
+
+
+def test_j_pi_uses_the_discounts_of_the_environment(ray):
+    results = evaluate(payday_config(discounts=[0.0, 1.0, 1.0]), ALWAYS_0)
+    assert results["j_pi"] == pytest.approx((1 + 6 + 4) / 3)
+
+
+def test_a_time_limit_ends_the_return_as_well(ray):
+    results = evaluate(payday_config(terminates=False), ALWAYS_1)
+    assert results["j_pi"] == pytest.approx(2 * (3 + 4 + 4) / 3)
+
+
+def test_actions_are_sampled_unless_told_otherwise(ray):
+    slightly = [0.0, 0.5]
+    sampled = evaluate(payday_config().evaluation(evaluation_duration=40), slightly)
+    assert 7 < sampled["episode_return_mean"] < 14
+    assert sampled["episode_return_min"] < sampled["episode_return_max"]
+    probability = 1 / (1 + np.exp(-0.5))
+    error = sampled["episode_return_stderr"]
+    assert sampled["episode_return_mean"] == pytest.approx(7 * (1 + probability), abs=4 * error)
+    greedy = payday_config().evaluation(evaluation_config={"explore": False})
+    assert evaluate(greedy, slightly)["episode_return_mean"] == pytest.approx(14)
+
+
+def test_long_episodes_weigh_more_in_j_pi_and_its_error_is_a_ratio_estimators():
+    episodes = [
+        EvaluationEpisode(0, [1.0], [0.0]),
+        EvaluationEpisode(1, [3.0, 3.0, 3.0], [0.0, 0.0, 0.0]),
+    ]
+    results = summarize(episodes)
+    assert results["j_pi"] == pytest.approx((1 + 3 * 3) / 4)
+    residuals = np.array([1 - 2.5 * 1, 9 - 2.5 * 3]) / 2
+    assert results["j_pi_stderr"] == pytest.approx(residuals.std(ddof=1) / np.sqrt(2))
+    assert results["episode_return_mean"] == pytest.approx(5)
+
+
+def test_a_continuing_environment_is_cut_at_the_horizon(ray):
+    config = (
+        tiny_config("ACE", kernel="auto", module="tabular")
+        .environment(MDPEnv, env_config={"mdp": FiniteMDP.two_circle()})
+        .evaluation(evaluation_interval=1, evaluation_duration=2)
+    )
+    with built(config) as algo:
+        assert algo.evaluate()["env_runners"]["episode_len_mean"] == 1000
+    with built(config.copy(copy_frozen=False).evaluation(evaluation_horizon=8)) as algo:
+        results = algo.evaluate()["env_runners"]
+    assert results["episode_len_mean"] == 8
+    # Once around a circle pays 5 (inner) or 10 (outer).
+    assert {results["episode_return_min"], results["episode_return_max"]} <= {5.0, 10.0}
+
+
+def test_an_environment_with_a_time_limit_of_its_own_keeps_it(ray):
+    config = (
+        tiny_config()
+        .environment("Reacher-v5", env_config={})
+        .evaluation(evaluation_interval=1, evaluation_duration=1)
+    )
+    with built(config) as algo:
+        assert algo.evaluate()["env_runners"]["episode_len_mean"] == 50
+
+
+def test_rounds_differ_and_a_round_can_be_played_again(ray):
+    with built(tiny_config().evaluation(evaluation_interval=1, evaluation_duration=3)) as algo:
+        play = [play_round(algo, 3, round_) for round_ in (0, 1, 0)]
+    assert play[0] == play[2] != play[1]
+    assert [episode.index for episode in play[0]] == [0, 1, 2]
+
+
+def test_results_tell_which_step_was_evaluated(ray):
+    config = tiny_config().evaluation(evaluation_interval=2, evaluation_duration=1)
+    with built(config) as algo:
+        results = train(algo, 3)
+    steps = [result.get("evaluation", {}).get("env_runners", {}) for result in results]
+    assert steps[1]["evaluated_at_env_steps"] == 300

@@ -1,30 +1,34 @@
 """Geoff-PAC, the Generalized Off-Policy Actor-Critic, as an RLlib plugin.
 
-Importing this package registers the algorithms with Ray Tune under their names and the two-circle
-MDP with gymnasium.
+Importing this package makes the algorithms known to Ray Tune under their names and the two-circle
+MDP to gymnasium, whether Ray is imported before or after it. It imports neither Ray nor torch:
+every public name is imported when it is first asked for, so that the maths alone (`FiniteMDP`,
+`emphatic_traces`) is there at once.
 """
 
-from ray.tune import register_trainable as _register_trainable
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
 
-from rllib_geoffpac import envs as _envs  # noqa: F401  (registers TwoCircle-v0)
-from rllib_geoffpac.algorithms import (
-    ACE,
-    ALGORITHMS,
-    DDPG,
-    TD3,
-    ACEConfig,
-    DDPGConfig,
-    GeoffPAC,
-    GeoffPACConfig,
-    OffPAC,
-    OffPACConfig,
-    TD3Config,
-)
+from rllib_geoffpac.registration import register, register_on_import
 
-__version__ = "1.0.0"
+if TYPE_CHECKING:
+    from rllib_geoffpac.algorithms import (
+        ACE,
+        DDPG,
+        TD3,
+        ACEConfig,
+        DDPGConfig,
+        GeoffPAC,
+        GeoffPACConfig,
+        OffPAC,
+        OffPACConfig,
+        TD3Config,
+    )
+    from rllib_geoffpac.maths.emphatic import emphatic_traces
+    from rllib_geoffpac.maths.finite_mdp import FiniteMDP
+    from rllib_geoffpac.probe import policy_gradient
 
-for _name, _algorithm in ALGORITHMS.items():
-    _register_trainable(_name, _algorithm)
+__version__ = "2.0.0"
 
 __all__ = [
     "ACE",
@@ -32,9 +36,36 @@ __all__ = [
     "TD3",
     "ACEConfig",
     "DDPGConfig",
+    "FiniteMDP",
     "GeoffPAC",
     "GeoffPACConfig",
     "OffPAC",
     "OffPACConfig",
     "TD3Config",
+    "__version__",
+    "emphatic_traces",
+    "policy_gradient",
+    "register",
 ]
+
+_HOME_OF = {
+    "FiniteMDP": "rllib_geoffpac.maths.finite_mdp",
+    "emphatic_traces": "rllib_geoffpac.maths.emphatic",
+    "policy_gradient": "rllib_geoffpac.probe",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Imports a public name when it is first asked for (PEP 562)."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(_import_module(_HOME_OF.get(name, "rllib_geoffpac.algorithms")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+register_on_import()

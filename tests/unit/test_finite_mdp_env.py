@@ -6,7 +6,7 @@ import pytest
 from finite_mdps import CASES
 from gymnasium.utils.env_checker import check_env
 
-from rllib_geoffpac.envs import register_envs
+import rllib_geoffpac
 from rllib_geoffpac.maths.finite_mdp import FiniteMDP
 
 
@@ -103,8 +103,8 @@ def test_episodic_needs_endings_that_forget_where_they_came_from():
 
 
 def test_two_circle_is_registered_and_begins_in_a():
-    register_envs()
-    register_envs()
+    rllib_geoffpac.register()
+    rllib_geoffpac.register()
     env = gym.make("TwoCircle-v0")
     assert env.reset(seed=0)[0] == 0
     observation, reward, terminated, truncated, info = env.step(1)

@@ -27,7 +27,7 @@ import ray
 from yardsticks import BareLoop, BareSampling, TextbookLoop
 
 from rllib_geoffpac import GeoffPACConfig
-from rllib_geoffpac.algorithms.lane_algorithm import LaneTrainingData
+from rllib_geoffpac.algorithms.algorithm import LaneTrainingData
 from rllib_geoffpac.lanes.fragments import Fragment
 
 ENVIRONMENTS = ["HalfCheetah-v5", "Hopper-v5", "Reacher-v5"]

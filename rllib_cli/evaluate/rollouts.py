@@ -17,7 +17,7 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.evaluate import checkpoints
 from rllib_cli.experiment.algorithms import check_env, make_env
-from rllib_geoffpac.algorithms.lane_config import LaneAlgorithmConfig
+from rllib_geoffpac.algorithms.config import LaneAlgorithmConfig
 from rllib_geoffpac.env_runners import TargetPolicyEnvRunner
 from rllib_geoffpac.env_runners.target_policy_env_runner import EvaluationEpisode
 from rllib_geoffpac.evaluation.target_policy import summarize as summarize

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.utils.annotations import override
 
+from rllib_geoffpac.algorithms.config_checks import Check
 from rllib_geoffpac.algorithms.geoff_pac import GeoffPAC, GeoffPACConfig
-from rllib_geoffpac.algorithms.lane_checks import Check
 
 
 class ACEConfig(GeoffPACConfig):

@@ -11,9 +11,9 @@ from ray.rllib.connectors.learner import LearnerConnectorPipeline
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.utils.annotations import override
 
-from rllib_geoffpac.algorithms.lane_algorithm import LaneAlgorithm
-from rllib_geoffpac.algorithms.lane_checks import Check, possible_lanes, with_values
-from rllib_geoffpac.algorithms.lane_config import LaneAlgorithmConfig
+from rllib_geoffpac.algorithms.algorithm import LaneAlgorithm
+from rllib_geoffpac.algorithms.config import LaneAlgorithmConfig
+from rllib_geoffpac.algorithms.config_checks import Check, possible_lanes, with_values
 from rllib_geoffpac.connectors import LaneAligner
 from rllib_geoffpac.env_runners import BehaviorEnvRunner, ExploringEnvRunner
 from rllib_geoffpac.learners.deterministic_actor_critic_learner import DDPGLearner

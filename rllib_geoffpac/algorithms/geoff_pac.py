@@ -12,9 +12,9 @@ from ray.rllib.connectors.learner import LearnerConnectorPipeline
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.utils.annotations import override
 
-from rllib_geoffpac.algorithms.lane_algorithm import LaneAlgorithm
-from rllib_geoffpac.algorithms.lane_checks import Check, possible_lanes, with_values
-from rllib_geoffpac.algorithms.lane_config import LaneAlgorithmConfig
+from rllib_geoffpac.algorithms.algorithm import LaneAlgorithm
+from rllib_geoffpac.algorithms.config import LaneAlgorithmConfig
+from rllib_geoffpac.algorithms.config_checks import Check, possible_lanes, with_values
 from rllib_geoffpac.connectors import EmphaticTraces, LaneAligner
 from rllib_geoffpac.lanes.behavior import import_by_name
 from rllib_geoffpac.modules import MLPRLModule, TabularRLModule

@@ -6,8 +6,8 @@ from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.utils.annotations import override
 
 from rllib_geoffpac.algorithms.ace import ACE, ACEConfig
+from rllib_geoffpac.algorithms.config_checks import Check
 from rllib_geoffpac.algorithms.geoff_pac import GeoffPACConfig
-from rllib_geoffpac.algorithms.lane_checks import Check
 
 
 class OffPACConfig(ACEConfig):

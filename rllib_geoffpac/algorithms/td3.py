@@ -8,9 +8,9 @@ from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
 from ray.rllib.utils.annotations import override
 
+from rllib_geoffpac.algorithms.config import LaneAlgorithmConfig
+from rllib_geoffpac.algorithms.config_checks import Check, with_values
 from rllib_geoffpac.algorithms.ddpg import DDPG, DDPGConfig
-from rllib_geoffpac.algorithms.lane_checks import Check, with_values
-from rllib_geoffpac.algorithms.lane_config import LaneAlgorithmConfig
 from rllib_geoffpac.learners.deterministic_actor_critic_learner import TD3Learner
 from rllib_geoffpac.validation import is_count, is_number
 

@@ -18,7 +18,8 @@ from ray.rllib.utils.debug import update_global_seed_if_necessary
 from rllib_geoffpac.env_runners.incarnation import Incarnated
 from rllib_geoffpac.envs.make_env import make_env
 from rllib_geoffpac.lanes.behavior import BehaviorPolicy, make_behavior
-from rllib_geoffpac.lanes.fragments import Fragment, LaneAnchor, LaneColumns, split_lanes
+from rllib_geoffpac.lanes.fragments import Fragment, LaneColumns
+from rllib_geoffpac.lanes.positions import LaneAnchor, split_lanes
 from rllib_geoffpac.lanes.recorded import RecordedLane
 from rllib_geoffpac.lanes.recorded_stream import RecordedStream
 from rllib_geoffpac.lanes.simulated import SimulatedLane

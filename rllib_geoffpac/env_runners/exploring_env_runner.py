@@ -14,7 +14,8 @@ from ray.rllib.utils.annotations import override
 from rllib_geoffpac.env_runners.behavior_env_runner import BehaviorEnvRunner
 from rllib_geoffpac.envs.make_env import observation_dtype, observation_shape
 from rllib_geoffpac.lanes.behavior import BehaviorPolicy, UniformBehavior
-from rllib_geoffpac.lanes.fragments import ActionLog, Fragment, LaneAnchor, LanePosition
+from rllib_geoffpac.lanes.fragments import Fragment
+from rllib_geoffpac.lanes.positions import ActionLog, LaneAnchor, LanePosition
 from rllib_geoffpac.lanes.simulated import SimulatedLane
 from rllib_geoffpac.learners.threads import use_one_thread
 

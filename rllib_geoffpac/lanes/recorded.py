@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rllib_geoffpac.lanes.fragments import LaneColumns, LanePosition
+from rllib_geoffpac.lanes.fragments import LaneColumns
+from rllib_geoffpac.lanes.positions import LanePosition
 from rllib_geoffpac.lanes.recorded_stream import CHUNK_LENGTH, Chunk, RecordedStream
 from rllib_geoffpac.lanes.simulated import SimulatedLane
 

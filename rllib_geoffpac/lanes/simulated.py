@@ -12,7 +12,8 @@ import numpy as np
 
 from rllib_geoffpac.envs.make_env import observation_dtype, observation_shape
 from rllib_geoffpac.lanes.behavior import BehaviorPolicy, UniformBehavior
-from rllib_geoffpac.lanes.fragments import LaneColumns, LanePosition
+from rllib_geoffpac.lanes.fragments import LaneColumns
+from rllib_geoffpac.lanes.positions import LanePosition
 from rllib_geoffpac.lanes.seeding import behavior_stream
 
 logger = logging.getLogger(__name__)

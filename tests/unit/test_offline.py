@@ -5,7 +5,7 @@ import pytest
 
 from rllib_geoffpac import GeoffPACConfig
 from rllib_geoffpac.env_runners import BehaviorEnvRunner
-from rllib_geoffpac.lanes.fragments import LaneAnchor
+from rllib_geoffpac.lanes.positions import LaneAnchor
 
 minari = pytest.importorskip("minari")
 

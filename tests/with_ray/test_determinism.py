@@ -8,7 +8,7 @@ from harness import built, digests, learner_of, play_round, stream_of, tiny_conf
 
 from rllib_geoffpac.env_runners import BehaviorEnvRunner
 from rllib_geoffpac.evaluation.target_policy import summarize
-from rllib_geoffpac.lanes.fragments import LaneAnchor
+from rllib_geoffpac.lanes.positions import LaneAnchor
 
 ITERATIONS = 3
 

@@ -9,7 +9,7 @@ from ray.rllib.core.columns import Columns
 from rllib_geoffpac.connectors import LaneAligner
 from rllib_geoffpac.connectors.lane_aligner import CHAIN_START, DISCOUNT, VALID
 from rllib_geoffpac.env_runners import BehaviorEnvRunner
-from rllib_geoffpac.lanes.fragments import LaneAnchor, split_lanes
+from rllib_geoffpac.lanes.positions import LaneAnchor, split_lanes
 from rllib_geoffpac.lanes.seeding import behavior_stream, evaluation_stream
 
 DATA = ("observations", "actions", "rewards", "behavior_logp", "terminated", "truncated")

@@ -9,7 +9,7 @@ import torch
 from harness import built, learner_of, stream_of, tiny_config
 from reference_learner import ReferenceLearner
 
-from rllib_geoffpac.algorithms.lane_algorithm import LaneTrainingData
+from rllib_geoffpac.algorithms.algorithm import LaneTrainingData
 
 LENGTH = 15  # locksteps of a fragment
 

@@ -15,7 +15,8 @@ from ray.tune.registry import register_env
 
 from rllib_geoffpac import TD3Config
 from rllib_geoffpac.env_runners import BehaviorEnvRunner
-from rllib_geoffpac.lanes.fragments import Fragment, LaneAnchor
+from rllib_geoffpac.lanes.fragments import Fragment
+from rllib_geoffpac.lanes.positions import LaneAnchor
 from rllib_geoffpac.lanes.recorded_stream import CHUNK_LENGTH
 from rllib_geoffpac.lanes.stream_identity import describe_stream, stream_name
 

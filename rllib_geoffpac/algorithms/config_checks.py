@@ -31,7 +31,7 @@ _WITHOUT_EFFECT = {
 }
 
 
-def lane_checks(config: Any) -> list[Check]:
+def shared_checks(config: Any) -> list[Check]:
     """The checks of the settings that all algorithms share."""
     parts = (_sampling, _learning, _evaluation, _resources, _without_effect)
     return with_values(config, [check for part in parts for check in part(config)])

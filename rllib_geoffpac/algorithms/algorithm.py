@@ -32,10 +32,10 @@ from ray.rllib.utils.typing import ResultDict, StateDict
 from rllib_geoffpac.algorithms.resources import check_resources
 from rllib_geoffpac.checkpoints import VerifiedCheckpoints
 from rllib_geoffpac.env_runners.remote_runners import RemoteRunners
+from rllib_geoffpac.env_runners.stream import LaneStream
 from rllib_geoffpac.envs.make_env import make_env
 from rllib_geoffpac.lanes.behavior import make_behavior
 from rllib_geoffpac.lanes.fragments import Fragment
-from rllib_geoffpac.lanes.stream import LaneStream
 
 _LANES = "lanes"
 

@@ -11,7 +11,7 @@ from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.utils.annotations import override
 from ray.util.debug import log_once
 
-from rllib_geoffpac.algorithms.lane_checks import Check, lane_checks
+from rllib_geoffpac.algorithms.config_checks import Check, shared_checks
 from rllib_geoffpac.env_runners import BehaviorEnvRunner, TargetPolicyEnvRunner
 from rllib_geoffpac.envs.make_env import check_env
 from rllib_geoffpac.evaluation.target_policy import evaluate_target_policy
@@ -159,7 +159,7 @@ class LaneAlgorithmConfig(AlgorithmConfig):
 
     def _checks(self) -> list[Check]:
         """The keys to validate; subclasses add theirs."""
-        return lane_checks(self)
+        return shared_checks(self)
 
     @property
     def explores(self) -> bool:

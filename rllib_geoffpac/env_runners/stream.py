@@ -9,7 +9,8 @@ import ray
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
 from rllib_geoffpac.env_runners.remote_runners import RemoteRunners
-from rllib_geoffpac.lanes.fragments import Fragment, LaneAnchor, split_lanes
+from rllib_geoffpac.lanes.fragments import Fragment
+from rllib_geoffpac.lanes.positions import LaneAnchor, split_lanes
 
 
 class LaneStream:

@@ -17,7 +17,8 @@ import numpy as np
 
 from rllib_geoffpac.maths import emphatic, value
 from rllib_geoffpac.maths.emphatic import Emphasis, TraceState
-from rllib_geoffpac.maths.finite_mdp import FiniteMDP, score, softmax_policy
+from rllib_geoffpac.maths.finite_mdp import FiniteMDP
+from rllib_geoffpac.maths.tables import score, softmax_policy
 
 AGREES = 4.5
 """Largest deviation, in standard errors, that counts as agreement (about 30 components)."""
@@ -95,6 +96,28 @@ def random_episodic_mdp(
         behavior=rng.dirichlet(np.full(actions, 8.0), size=states),
         interest=rng.uniform(0.5, 2.0, size=states),
     )
+
+
+def random_teleporting_mdp(
+    rng: np.random.Generator, states: int = 5, actions: int = 2, concentration: float = 0.5
+) -> FiniteMDP:
+    """Everything at once: transition-dependent discounts, of which a quarter ends an episode.
+
+    A teleport can lead anywhere here, also back to where it starts from.
+    """
+    mdp = random_continuing_mdp(rng, states, actions, concentration)
+    discounts = rng.choice([0.0, 0.3, 0.9, 0.97], size=mdp.discounts.shape)
+    return FiniteMDP(mdp.transitions, mdp.rewards, discounts, mdp.behavior, mdp.interest)
+
+
+def complex_step(function, logits, step=1e-30):
+    """Derivative of a real function of the logits, exact to rounding: Im f(x + ih) / h."""
+    gradient = np.zeros(logits.size)
+    for k in range(logits.size):
+        moved = logits.astype(complex).ravel()
+        moved[k] += 1j * step
+        gradient[k] = function(moved.reshape(logits.shape)).imag / step
+    return gradient
 
 
 def _case(make_mdp: Callable[..., FiniteMDP], seed: int) -> Case:

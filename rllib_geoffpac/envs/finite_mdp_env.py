@@ -7,7 +7,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from rllib_geoffpac.maths.finite_mdp import TOLERANCE, FiniteMDP
+from rllib_geoffpac.maths.finite_mdp import FiniteMDP
+from rllib_geoffpac.maths.tables import TOLERANCE
 
 
 class FiniteMDPEnv(gym.Env):

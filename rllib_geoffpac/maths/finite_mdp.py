@@ -11,32 +11,25 @@ state and has the discount 0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rllib_geoffpac.maths import gradient_limits
+from rllib_geoffpac.maths.gradient_limits import PolicyGradientTerms
+from rllib_geoffpac.maths.tables import (
+    TOLERANCE,
+    check_distributions,
+    check_every_state_is_reachable,
+    check_fraction,
+    checked_table,
+    softmax_policy,
+    stationary_distribution,
+)
+
 if TYPE_CHECKING:
     from rllib_geoffpac.envs.finite_mdp_env import FiniteMDPEnv
-
-TOLERANCE = 1e-8
-
-
-class PolicyGradientTerms(NamedTuple):
-    """The two terms of the policy gradient theorem, or of the update's expectation.
-
-    Attributes:
-        first: [S * A] through the values: sum_s m(s) sum_a q(s, a) grad pi(a|s).
-        second: [S * A] through the state distribution: sum_s d_mu(s) i(s) v(s) g(s).
-    """
-
-    first: np.ndarray
-    second: np.ndarray
-
-    @property
-    def total(self) -> np.ndarray:
-        """[S * A] the sum of both."""
-        return self.first + self.second
 
 
 class TraceRadius(NamedTuple):
@@ -44,23 +37,6 @@ class TraceRadius(NamedTuple):
 
     first: float
     second: float
-
-
-def softmax_policy(logits: ArrayLike) -> np.ndarray:
-    """pi(a|s) proportional to exp(logits[s, a]): [S, A] -> [S, A] (complex logits allowed)."""
-    logits = np.asarray(logits)
-    weights = np.exp(logits - logits.real.max(axis=1, keepdims=True))
-    return weights / weights.sum(axis=1, keepdims=True)
-
-
-def score(logits: ArrayLike) -> np.ndarray:
-    """Grad log pi(a|s) with respect to all logits: [S, A] -> [S, A, S * A]."""
-    policy = softmax_policy(logits)
-    states, actions = policy.shape
-    # d log pi(a|s) / d logits[z, b] = 1[z = s] (1[a = b] - pi(b|s))
-    same_state = np.eye(states)[:, None, :, None]
-    inside = np.eye(actions)[None, :, None, :] - policy[:, None, None, :]
-    return (same_state * inside).reshape(states, actions, states * actions)
 
 
 class FiniteMDP:
@@ -100,24 +76,24 @@ class FiniteMDP:
         if len(shape) != 3 or shape[0] != shape[2] or 0 in shape:
             raise ValueError(f"transitions must have shape [S, A, S]; got {shape}.")
         self.num_states, self.num_actions, _ = shape
-        _check_distributions("transitions", self.transitions)
-        self.rewards = _table("rewards", rewards, shape)
-        self.discounts = _table("discounts", discounts, shape)
+        check_distributions("transitions", self.transitions)
+        self.rewards = checked_table("rewards", rewards, shape)
+        self.discounts = checked_table("discounts", discounts, shape)
         if (self.discounts < 0).any() or (self.discounts > 1).any():
             raise ValueError(
                 "discounts must lie between 0 and 1; got values from "
                 f"{self.discounts.min()} to {self.discounts.max()}."
             )
-        self.behavior = _table("behavior", behavior, shape[:2])
-        _check_distributions("behavior", self.behavior)
+        self.behavior = checked_table("behavior", behavior, shape[:2])
+        check_distributions("behavior", self.behavior)
         interest = np.ones(self.num_states) if interest is None else interest
-        self.interest = _table("interest", interest, shape[:1])
+        self.interest = checked_table("interest", interest, shape[:1])
         if (self.interest < 0).any():
             raise ValueError(
                 f"interest must not be negative; got the smallest value {self.interest.min()}."
             )
-        self._check_every_state_is_reachable()
-        self._behavior_distribution = _stationary(self._chain(self.behavior))
+        check_every_state_is_reachable(self.chain(self.behavior))
+        self._behavior_distribution = stationary_distribution(self.chain(self.behavior))
         self.start = None if start is None else self._start_distribution(start)
 
     @classmethod
@@ -148,10 +124,10 @@ class FiniteMDP:
 
     def counterfactual_distribution(self, policy: ArrayLike, gamma_hat: float) -> np.ndarray:
         """d_gamma_hat [S] (paper, Eq. d_gamma); d_mu for gamma_hat = 0 and d_pi for 1."""
-        _check_fraction("gamma_hat", gamma_hat)
-        chain = self._chain(self._policy(policy))
+        check_fraction("gamma_hat", gamma_hat)
+        chain = self.chain(self.checked_policy(policy))
         if gamma_hat == 1:
-            return _stationary(chain)
+            return stationary_distribution(chain)
         system = np.eye(self.num_states) - gamma_hat * chain.T
         return np.linalg.solve(system, (1 - gamma_hat) * self._behavior_distribution)
 
@@ -161,9 +137,9 @@ class FiniteMDP:
 
     def values(self, policy: ArrayLike) -> np.ndarray:
         """v_pi [S], the solution of v = r_pi + P_{pi,gamma} v."""
-        policy = self._policy(policy)
+        policy = self.checked_policy(policy)
         reward = np.einsum("sa,sat,sat->s", policy, self.transitions, self.rewards)
-        return np.linalg.solve(np.eye(self.num_states) - self._discounted_chain(policy), reward)
+        return np.linalg.solve(np.eye(self.num_states) - self.discounted_chain(policy), reward)
 
     def action_values(self, policy: ArrayLike) -> np.ndarray:
         """q_pi [S, A] = sum_s' p(s'|s, a) (r(s, a, s') + gamma(s, a, s') v_pi(s'))."""
@@ -173,6 +149,85 @@ class FiniteMDP:
         """q_V [S, A]: the action values when every state is worth `values` [S]."""
         target = self.rewards + self.discounts * np.asarray(values)
         return np.einsum("sat,sat->sa", self.transitions, target)
+
+    def counterfactual_values(self, policy: ArrayLike, gamma_hat: float) -> np.ndarray:
+        """u [S], the value of the values: u = i v_pi + gamma_hat P_pi u, for gamma_hat < 1.
+
+        S' goes along the chain with its teleports and no gamma enters, so that J_gamma_hat =
+        (1 - gamma_hat) sum_s d_mu(s) u(s). At gamma_hat = 1 u is infinite; see
+        `relative_counterfactual_values`.
+        """
+        check_fraction("gamma_hat", gamma_hat)
+        if gamma_hat == 1:
+            raise ValueError(
+                "gamma_hat must be below 1, where u is a finite sum; got 1. Only differences of u "
+                "exist there: ask for relative_counterfactual_values()."
+            )
+        policy = self.checked_policy(policy)
+        system = np.eye(self.num_states) - gamma_hat * self.chain(policy)
+        return np.linalg.solve(system, self.interest * self.values(policy))
+
+    def relative_counterfactual_values(
+        self, policy: ArrayLike, gamma_hat: float, values: ArrayLike | None = None
+    ) -> np.ndarray:
+        """u [S] up to a constant, also for gamma_hat = 1: x = i v + gamma_hat P_pi x - d_mu^T x.
+
+        The policy gradient does not see the constant. `values` [S] take the place of v_pi.
+        """
+        check_fraction("gamma_hat", gamma_hat)
+        policy = self.checked_policy(policy)
+        values = self.values(policy) if values is None else np.asarray(values)
+        system = np.eye(self.num_states) - gamma_hat * self.chain(policy)
+        return np.linalg.solve(system + self._behavior_distribution, self.interest * values)
+
+    def counterfactual_action_values(self, policy: ArrayLike, gamma_hat: float) -> np.ndarray:
+        """q_u [S, A] = gamma_hat E[i(S') q(S', A') + q_u(S', A') | s, a], A' drawn from pi.
+
+        It is gamma_hat E[u(S')|s, a], what an action is worth through the states that follow it.
+        Therefore u(s) = i(s) v(s) + sum_a pi(a|s) q_u(s, a): the interest of s itself is outside.
+        """
+        return gamma_hat * self.transitions @ self.counterfactual_values(policy, gamma_hat)
+
+    def emphasis(
+        self,
+        policy: ArrayLike,
+        *,
+        gamma_hat: float = 0.0,
+        lambda_1: float = 1.0,
+        density_ratio: ArrayLike | None = None,
+        trace_length: int | None = None,
+        rho_clip: float = np.inf,
+    ) -> np.ndarray:
+        """E[M1_t | S_t = s] [S] in the limit: m / d_mu for lambda_1 = 1.
+
+        With D = diag(d_mu), m = sum_{k=0}^n (P_{pi,gamma}^T)^k D (i C), which for n -> infinity is
+        (I - P_{pi,gamma}^T)^{-1} D (i C), and M1 = (1 - lambda_1) i C + lambda_1 m / d_mu.
+
+        Args:
+            policy: [S, A].
+            gamma_hat: of the exact c; not used where `density_ratio` is given.
+            lambda_1: in [0, 1].
+            density_ratio: [S] C; None is the exact c.
+            trace_length: n, how many transitions F1 remembers; None is all of them.
+            rho_clip: the largest rho that enters F1.
+        """
+        check_fraction("lambda_1", lambda_1)
+        sampled = self.sampled_policy(policy, rho_clip)
+        if density_ratio is None:
+            density_ratio = self.density_ratio(policy, gamma_hat)
+        density_ratio = checked_table("density_ratio", density_ratio, (self.num_states,))
+        start = self._behavior_distribution * self.interest * density_ratio
+        flow = self.discounted_chain(sampled).T
+        followon = gradient_limits.geometric_sum(flow, start, trace_length)
+        return ((1 - lambda_1) * start + lambda_1 * followon) / self._behavior_distribution
+
+    def overlap(self, policy: ArrayLike, rho_clip: float) -> float:
+        """E_mu[min(rho, k)] = sum_s d_mu(s) sum_a min(pi(a|s), k mu(a|s)), k = `rho_clip`.
+
+        The mass of pi that the data can speak about, in (0, 1] for k >= 1.
+        """
+        weights = np.minimum(self.checked_policy(policy), rho_clip * self.behavior)
+        return float(self._behavior_distribution @ weights.sum(axis=1))
 
     def objective(self, policy: ArrayLike, gamma_hat: float) -> float:
         """J_gamma_hat = sum_s d_gamma_hat(s) i(s) v_pi(s); J_mu for gamma_hat = 0, J_pi for 1."""
@@ -184,7 +239,7 @@ class FiniteMDP:
 
         The theorem asks for gamma_hat < 1; at 1 these are its limits, the gradient of J_pi.
         """
-        policy = softmax_policy(_table("logits", logits, self.behavior.shape))
+        policy = softmax_policy(checked_table("logits", logits, self.behavior.shape))
         return self.limits(policy, gamma_hat=gamma_hat, lambda_1=1.0, lambda_2=1.0)
 
     def limits(
@@ -194,60 +249,24 @@ class FiniteMDP:
         gamma_hat: float,
         lambda_1: float,
         lambda_2: float,
-        density_ratio: ArrayLike | None = None,
-        values: ArrayLike | None = None,
+        **settings: Any,
     ) -> PolicyGradientTerms:
-        """Return the limits of E_mu[Z1_t] and E_mu[Z2_t] for fixed pi, C and V.
+        """Return the limits of E_mu[Z1_t] and E_mu[Z2_t] for fixed pi and fixed critics.
 
-        With d_mu E[F1|s] -> m = (I - P_{pi,gamma}^T)^{-1} D_mu (i C), d_mu E[I|s] -> b =
-        (grad P_pi)^T D_mu C and d_mu E[F2|s] -> f = (I - gamma_hat P_pi^T)^{-1} b,
-
-            E[Z1] = sum_s [(1 - lambda_1) d_mu i C + lambda_1 m](s) sum_a q_V(s, a) grad pi(a|s)
-            E[Z2] = gamma_hat sum_s i(s) V(s) [(1 - lambda_2) b + lambda_2 f](s).
-
-        The -V(S_t) in the TD error drops out, because sum_a grad pi(a|s) = 0.
-
-        Args:
-            policy: [S, A] a softmax policy, given by its probabilities.
-            gamma_hat: degree of counterfactualness, in [0, 1].
-            lambda_1: in [0, 1].
-            lambda_2: in [0, 1].
-            density_ratio: [S] C; None is the exact c.
-            values: [S] V; None is the exact v_pi.
+        See `gradient_limits.limits` for the equations and for `settings`: critics that are not
+        exact (`density_ratio`, `values` ...), the view, the emphasis, a clip of rho.
         """
-        for name, number in (
-            ("gamma_hat", gamma_hat),
-            ("lambda_1", lambda_1),
-            ("lambda_2", lambda_2),
-        ):
-            _check_fraction(name, number)
-        policy = self._covered(policy)
-        shape = (self.num_states,)
-        if density_ratio is None:
-            density_ratio = self.density_ratio(policy, gamma_hat)
-        density_ratio = _table("density_ratio", density_ratio, shape)
-        values = _table("values", self.values(policy) if values is None else values, shape)
+        return gradient_limits.limits(
+            self, policy, gamma_hat=gamma_hat, lambda_1=lambda_1, lambda_2=lambda_2, **settings
+        )
 
-        # grad pi(a|s) = pi(a|s) grad log pi(a|s), and log pi is a valid set of logits of pi.
-        with np.errstate(divide="ignore"):
-            policy_gradient = policy[:, :, None] * score(np.log(policy))
-        identity = np.eye(self.num_states)
-        weight = self._behavior_distribution * density_ratio
-
-        emphasis = weight * self.interest
-        followon = np.linalg.solve(identity - self._discounted_chain(policy).T, emphasis)
-        emphasis = (1 - lambda_1) * emphasis + lambda_1 * followon
-        first = np.einsum("s,sa,sap->p", emphasis, self.backup(values), policy_gradient)
-
-        intrinsic = np.einsum("s,sap,sat->tp", weight, policy_gradient, self.transitions)
-        # The columns of b sum to 0, so adding d_mu 1^T changes nothing in the solution but makes
-        # the system regular for gamma_hat = 1 too.
-        system = identity - gamma_hat * self._chain(policy).T
-        system += self._behavior_distribution[:, None]
-        followon = np.linalg.solve(system, intrinsic)
-        emphasis = (1 - lambda_2) * intrinsic + lambda_2 * followon
-        second = gamma_hat * np.einsum("s,s,sp->p", self.interest, values, emphasis)
-        return PolicyGradientTerms(first, second)
+    def action_value_limits(
+        self, policy: ArrayLike, *, gamma_hat: float, lambda_1: float, **settings: Any
+    ) -> PolicyGradientTerms:
+        """Return the same for action-value critics; see `gradient_limits.action_value_limits`."""
+        return gradient_limits.action_value_limits(
+            self, policy, gamma_hat=gamma_hat, lambda_1=lambda_1, **settings
+        )
 
     def gamma_hat_threshold(
         self,
@@ -264,24 +283,7 @@ class FiniteMDP:
         `state`, with the exact c and v: the border of the paper's Figure 1(c). None when there is
         no sign change.
         """
-
-        def expected_update(gamma_hat: float) -> float:
-            terms = self.limits(policy, gamma_hat=gamma_hat, lambda_1=lambda_1, lambda_2=lambda_2)
-            return terms.total[state * self.num_actions + action]
-
-        grid = np.linspace(0, 1, 101)
-        positive = [expected_update(gamma_hat) > 0 for gamma_hat in grid]
-        turns = [i for i in range(100) if positive[i] != positive[i + 1]]
-        if not turns:
-            return None
-        low, high = grid[turns[0]], grid[turns[0] + 1]
-        for _ in range(40):
-            middle = (low + high) / 2
-            if (expected_update(middle) > 0) == positive[turns[0]]:
-                low = middle
-            else:
-                high = middle
-        return float((low + high) / 2)
+        return gradient_limits.gamma_hat_threshold(self, policy, state, action, lambda_1, lambda_2)
 
     def trace_second_moment_radius(self, policy: ArrayLike, gamma_hat: float) -> TraceRadius:
         """Return the growth per step of E[F1^2] and E[F2^2].
@@ -296,16 +298,26 @@ class FiniteMDP:
         second = np.linalg.eigvals(gamma_hat**2 * weighted.sum(axis=1))
         return TraceRadius(float(abs(first).max()), float(abs(second).max()))
 
+    def sampled_policy(self, policy: ArrayLike, rho_clip: float = np.inf) -> np.ndarray:
+        """mu(a|s) min(rho(s, a), rho_clip) [S, A]: pi as its importance-weighted samples show it.
+
+        That is pi itself without a clip; with one, the rows sum to less than 1.
+        """
+        policy = self._covered(policy)
+        return policy if np.isinf(rho_clip) else np.minimum(policy, rho_clip * self.behavior)
+
     def as_env(self, episodic: bool = False) -> FiniteMDPEnv:
         """Return this MDP as a gymnasium environment; see `FiniteMDPEnv`."""
         from rllib_geoffpac.envs.finite_mdp_env import FiniteMDPEnv
 
         return FiniteMDPEnv(self, episodic=episodic)
 
-    def _chain(self, policy: np.ndarray) -> np.ndarray:
+    def chain(self, policy: np.ndarray) -> np.ndarray:
+        """P_pi [S, S], teleports included; `policy` may be a `sampled_policy`."""
         return np.einsum("sa,sat->st", policy, self.transitions)
 
-    def _discounted_chain(self, policy: np.ndarray) -> np.ndarray:
+    def discounted_chain(self, policy: np.ndarray) -> np.ndarray:
+        """P_{pi,gamma} [S, S], the same with the discounts inside; its sums must be finite."""
         chain = np.einsum("sa,sat,sat->st", policy, self.transitions, self.discounts)
         radius = abs(np.linalg.eigvals(chain.real)).max()
         if radius > 1 - TOLERANCE:
@@ -316,15 +328,16 @@ class FiniteMDP:
             )
         return chain
 
-    def _policy(self, policy: ArrayLike) -> np.ndarray:
+    def checked_policy(self, policy: ArrayLike) -> np.ndarray:
+        """Return `policy` as an array, or say what keeps it from being one [S, A]."""
         policy = np.asarray(policy)
         if policy.shape != self.behavior.shape:
             raise ValueError(f"policy must have shape {self.behavior.shape}; got {policy.shape}.")
-        _check_distributions("policy", policy.real)
+        check_distributions("policy", policy.real)
         return policy
 
     def _covered(self, policy: ArrayLike) -> np.ndarray:
-        policy = self._policy(policy)
+        policy = self.checked_policy(policy)
         uncovered = np.argwhere((policy > 0) & (self.behavior == 0))
         if len(uncovered):
             state, action = uncovered[0]
@@ -334,19 +347,6 @@ class FiniteMDP:
             )
         return policy
 
-    def _check_every_state_is_reachable(self) -> None:
-        reach = (self._chain(self.behavior) > 0) | np.eye(self.num_states, dtype=bool)
-        for _ in range(int(np.ceil(np.log2(self.num_states + 1)))):
-            reach = (reach.astype(np.float64) @ reach) > 0
-        unreachable = np.argwhere(~reach)
-        if len(unreachable):
-            origin, state = unreachable[0]
-            raise ValueError(
-                f"behavior never gets from state {origin} to state {state}: its chain is not "
-                "ergodic and has no stationary distribution that covers every state. Drop the "
-                "state or add a way back."
-            )
-
     def _start_distribution(self, start: int | ArrayLike) -> np.ndarray:
         if np.ndim(start) == 0:
             if start not in range(self.num_states):
@@ -355,40 +355,6 @@ class FiniteMDP:
                     f"[S]; got {start!r}."
                 )
             return np.eye(self.num_states)[int(start)]
-        distribution = _table("start", start, (self.num_states,))
-        _check_distributions("start", distribution)
+        distribution = checked_table("start", start, (self.num_states,))
+        check_distributions("start", distribution)
         return distribution
-
-
-def _stationary(chain: np.ndarray) -> np.ndarray:
-    if (abs(np.linalg.eigvals(chain.real) - 1) < TOLERANCE).sum() != 1:
-        raise ValueError(
-            "policy has more than one stationary distribution: its chain falls apart into sets of "
-            "states that it never leaves. Use gamma_hat < 1 or a policy that connects them."
-        )
-    # d^T (I - P) = 0 and d^T 1 = 1 in one regular system: d^T (I - P + 1 1^T) = 1^T.
-    ones = np.ones(len(chain))
-    return np.linalg.solve((np.eye(len(chain)) - chain + 1).T, ones)
-
-
-def _table(name: str, values: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
-    table = np.array(values, dtype=np.float64)
-    if table.shape != shape:
-        raise ValueError(f"{name} must have shape {shape}; got {table.shape}.")
-    if not np.isfinite(table).all():
-        raise ValueError(f"{name} must be finite; got NaN or infinity.")
-    return table
-
-
-def _check_distributions(name: str, table: np.ndarray) -> None:
-    if not ((table >= 0).all() and np.allclose(table.sum(axis=-1), 1, rtol=0, atol=TOLERANCE)):
-        sums = table.sum(axis=-1)
-        raise ValueError(
-            f"{name} must hold probabilities that sum to 1 over the last axis; got entries from "
-            f"{table.min()} and sums from {sums.min()} to {sums.max()}."
-        )
-
-
-def _check_fraction(name: str, number: float) -> None:
-    if not 0 <= number <= 1:
-        raise ValueError(f"{name} must be between 0 and 1; got {number!r}.")

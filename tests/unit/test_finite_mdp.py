@@ -4,22 +4,13 @@ import doctest
 
 import numpy as np
 import pytest
-from finite_mdps import random_continuing_mdp, random_episodic_mdp, simulate
+from finite_mdps import complex_step, random_continuing_mdp, random_episodic_mdp, simulate
 
 from rllib_geoffpac.maths import finite_mdp
-from rllib_geoffpac.maths.finite_mdp import FiniteMDP, score, softmax_policy
+from rllib_geoffpac.maths.finite_mdp import FiniteMDP
+from rllib_geoffpac.maths.tables import score, softmax_policy
 
 MAKERS = {"continuing": random_continuing_mdp, "episodic": random_episodic_mdp}
-
-
-def complex_step(function, logits, step=1e-30):
-    """Derivative of a real function of the logits, exact to rounding: Im f(x + ih) / h."""
-    gradient = np.zeros(logits.size)
-    for k in range(logits.size):
-        moved = logits.astype(complex).ravel()
-        moved[k] += 1j * step
-        gradient[k] = function(moved.reshape(logits.shape)).imag / step
-    return gradient
 
 
 def random_problem(kind, seed):

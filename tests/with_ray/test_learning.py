@@ -4,7 +4,7 @@ import gymnasium as gym
 import pytest
 from harness import CONFIGS, built, learner_of, train
 
-from rllib_geoffpac.maths.finite_mdp import softmax_policy
+from rllib_geoffpac.maths.tables import softmax_policy
 from rllib_geoffpac.maths.value import j_pi
 
 

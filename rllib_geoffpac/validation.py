@@ -1,10 +1,11 @@
-"""Small checks of config values, shared by all algorithms."""
+"""Small checks of what users write, shared by all algorithms and the command; without Ray."""
 
 from __future__ import annotations
 
 import difflib
 import math
 import os
+import pkgutil
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
@@ -49,8 +50,39 @@ def is_folder(value: Any) -> bool:
     return os.path.isdir(path) or not os.path.exists(path)
 
 
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """` Did you mean 'x' or 'y'?` for the known words that are nearest, or nothing."""
+    by_lower = {name.lower(): name for name in known}
+    matches = difflib.get_close_matches(str(word).lower(), by_lower, n=3, cutoff=0.6)
+    if not matches:
+        return ""
+    return " Did you mean " + " or ".join(repr(by_lower[match]) for match in matches) + "?"
+
+
 def unknown_key_message(key: str, known: Iterable[str], owner: str) -> str:
-    """One sentence for a misspelt key, with the nearest right one."""
-    near = difflib.get_close_matches(key, list(known), n=1, cutoff=0.6)
-    hint = f"did you mean `{near[0]}`?" if near else "see its documentation for the known keys."
-    return f"{owner} has no key `{key}`: {hint}"
+    """One sentence for a misspelt key, with the nearest right ones."""
+    hint = did_you_mean(key, known) or " See its documentation for the known keys."
+    return f"{owner} has no key `{key}`.{hint}"
+
+
+def import_by_name(path: str, key: str) -> Any:
+    """Imports what `package.module:name` names; `key`, where it was written, is for the error.
+
+    Raises:
+        ValueError: If it can't be imported, with the reason.
+    """
+    if ":" not in path:
+        raise ValueError(
+            f"`{key}` is {path!r}: write it as 'package.module:name', or give the object itself."
+        )
+    try:
+        return pkgutil.resolve_name(path)
+    except Exception as error:  # the module runs here, and may raise anything
+        reason = f"{type(error).__name__}: {error}"
+        if isinstance(error, AttributeError) and error.name is not None:
+            public = [name for name in dir(error.obj) if not name.startswith("_")]
+            reason += "." + did_you_mean(error.name, public)
+        raise ValueError(
+            f"`{key}` is {path!r}, which can't be imported ({reason}): it must be installed, or "
+            "lie in the working folder or on PYTHONPATH, on every machine."
+        ) from None

@@ -16,9 +16,8 @@ from rllib_geoffpac.algorithms.algorithm import LaneAlgorithm
 from rllib_geoffpac.algorithms.config import LaneAlgorithmConfig
 from rllib_geoffpac.algorithms.config_checks import Check, possible_lanes, with_values
 from rllib_geoffpac.connectors import EmphaticTraces, LaneAligner
-from rllib_geoffpac.lanes.behavior import import_by_name
 from rllib_geoffpac.modules import MLPRLModule, TabularRLModule
-from rllib_geoffpac.validation import is_choice, is_count, is_number
+from rllib_geoffpac.validation import import_by_name, is_choice, is_count, is_number
 
 MODULES = {"mlp": MLPRLModule, "tabular": TabularRLModule}
 

@@ -1,7 +1,8 @@
-"""Builds one plain gymnasium environment from an AlgorithmConfig."""
+"""Makes environments: by name, by class, from an AlgorithmConfig (imports RLlib)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -11,37 +12,68 @@ from ray.rllib.env.env_context import EnvContext
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 from ray.tune.registry import ENV_CREATOR, _global_registry
 
+from rllib_geoffpac.envs.mujoco import silence_mujoco_of
 from rllib_geoffpac.lanes.behavior import check_action_space
-
-
-def _silence_mujoco() -> None:
-    """Keeps MuJoCo's deprecation warnings and its MUJOCO_LOG.TXT away from users."""
-    try:
-        import mujoco
-    except ImportError:
-        return
-    mujoco.set_mju_user_warning(lambda message: None)
+from rllib_geoffpac.validation import import_by_name
 
 
 def make_env(config: AlgorithmConfig, worker_index: int = 0) -> gym.Env:
-    """Makes one environment as RLlib would: Tune-registered name, class, or gymnasium id.
+    """Makes the environment of a config, one that lanes can be made of.
 
     Raises:
         ValueError: for a multi-agent environment or an unsupported space.
     """
-    _silence_mujoco()
-    env, env_config = config.env, dict(config.env_config)
-    context = EnvContext(env_config, worker_index=worker_index)
-    if env is None:
+    if config.env is None:
         raise ValueError("`env` is None: name one with `.environment('HalfCheetah-v5')`.")
-    if isinstance(env, str) and _global_registry.contains(ENV_CREATOR, env):
-        made = _global_registry.get(ENV_CREATOR, env)(context)
-    elif callable(env):
-        made = env(context)
-    else:
-        made = gym.make(env, **env_config)
-    check_env(made, env)
+    made = create_env(config.env, config.env_config, worker_index)
+    check_env(made, config.env)
     return made
+
+
+def create_env(
+    env: Any, env_config: Mapping[str, Any] | None = None, worker_index: int = 0, **more: Any
+) -> Any:
+    """Creates an environment as RLlib would; `package.module:name` is understood as well.
+
+    Args:
+        env: A class or function of an `EnvContext`, or a name: registered with Tune, a gymnasium
+            id, or `package.module:name` of a class or function.
+        env_config: The arguments.
+        worker_index: Of the env runner.
+        more: Further arguments, such as `render_mode`.
+    """
+    context = EnvContext({**(env_config or {}), **more}, worker_index=worker_index)
+    if callable(env):
+        silence_mujoco_of(env)
+        return env(context)
+    if _global_registry.contains(ENV_CREATOR, env):
+        silence_mujoco_of(env)
+        return _global_registry.get(ENV_CREATOR, env)(context)
+    return create_env_by_name(env, context)
+
+
+def create_env_by_name(env: str, context: EnvContext) -> Any:
+    """Creates an environment without asking Tune's registry, in which this may be the creator."""
+    silence_mujoco_of(env)
+    creator = env_reference(env)
+    return gym.make(env, **context) if creator is None else creator(context)
+
+
+def env_reference(env: str) -> Callable[[EnvContext], Any] | None:
+    """What `package.module:name` names; None for a gymnasium id (`module:Id-v0` is one, too).
+
+    Raises:
+        ValueError: If it is neither.
+    """
+    _, colon, name = env.partition(":")
+    if not colon or not name.replace(".", "_").isidentifier():
+        return None
+    try:
+        return import_by_name(env, "env")
+    except ValueError:
+        if name in gym.registry:  # by its module, which has just been imported
+            return None
+        raise
 
 
 def check_env(env: Any, name: Any) -> None:

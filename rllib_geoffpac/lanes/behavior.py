@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any, Protocol, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
+
+from rllib_geoffpac.validation import import_by_name
 
 
 @runtime_checkable
@@ -75,22 +76,6 @@ def check_action_space(space: gym.Space) -> gym.Space:
         f"The action space {space} is not supported: allowed are a bounded float Box of any shape "
         "and Discrete. Flatten Dict, Tuple, MultiDiscrete or MultiBinary actions in a wrapper."
     )
-
-
-def import_by_name(path: str, key: str) -> Any:
-    """Imports `package.module:name`, naming the config key in the error."""
-    module_name, _, name = path.partition(":")
-    if not name:
-        raise ValueError(
-            f"`{key}` is {path!r}: write it as 'package.module:name', or give the object itself."
-        )
-    try:
-        return getattr(importlib.import_module(module_name), name)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(
-            f"`{key}` is {path!r}, which can't be imported ({error}): install the package or put "
-            "its folder on PYTHONPATH on every machine."
-        ) from None
 
 
 def make_behavior(behavior: Any, env: gym.Env) -> BehaviorPolicy:

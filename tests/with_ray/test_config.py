@@ -75,7 +75,7 @@ def test_envs_per_runner_may_not_contradict_the_lanes():
 @pytest.mark.parametrize("how", ["training", "dict"])
 def test_misspelt_keys_are_refused_with_the_nearest_right_one(how, misspelt, meant):
     config = GeoffPACConfig()
-    with pytest.raises(ValueError, match=f"no key `{misspelt}`: did you mean `{meant}`"):
+    with pytest.raises(ValueError, match=f"no key `{misspelt}`. Did you mean '{meant}'"):
         if how == "training":
             config.training(**{misspelt: 0.5})
         else:

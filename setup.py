@@ -31,7 +31,7 @@ setup(
         "typer>=0.15",
     ],
     extras_require={
-        "plots": ["matplotlib>=3.9", "pandas>=2.2,<3", "rliable>=1.2"],
+        "plots": ["matplotlib>=3.9", "scipy>=1.15"],
         "video": ["imageio[ffmpeg]>=2.34"],
         "offline": ["minari[hdf5]>=0.5.3; python_version >= '3.11'"],
         "test": [
@@ -39,7 +39,8 @@ setup(
             "pytest-timeout>=2.3",
             "hypothesis>=6.100",
             "jsonschema>=4.21",
-            "scipy>=1.13",
+            "scipy>=1.15",
+            "pandas>=2.2",
             "ruff>=0.6",
         ],
     },

@@ -5,6 +5,7 @@ matplotlib is imported inside the functions that draw.
 
 import importlib.util
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,10 @@ from rllib_cli import storage
 from rllib_cli.errors import UserError, nearest
 from rllib_cli.plot import results, statistics
 from rllib_cli.plot.results import TrialResult
+from rllib_cli.plot.statistics import Interval
 from rllib_cli.run.progress import STEPS, STEPS_OFFLINE
 
 FORMATS = (".png", ".pdf", ".svg")
-# The last tenth of a run is its final performance: one evaluation alone is noise.
-FINAL_SHARE = 0.1
 _MAX_CURVES = 12
 _LABELS = {
     "evaluation/env_runners/j_pi": r"$J_\pi$ (target policy)",
@@ -45,8 +45,21 @@ class Row:
     best: float
     finals: tuple[float, ...]
     hours: float
-    iqm: tuple[float, float, float] | None
+    iqm: Interval | None
     panel: str = ""
+
+    @classmethod
+    def of(cls, finals: Sequence[float], **rest: Any) -> "Row":
+        """The line of runs with these final values; `rest` are the other fields."""
+        values = np.array(finals, float)
+        mean, error = statistics.mean_and_error(values[:, None])
+        return cls(
+            last=float(mean[0]),
+            last_error=float(error[0]),
+            finals=tuple(map(float, values)),
+            iqm=statistics.interquartile_mean(values),
+            **rest,
+        )
 
     @property
     def seeds(self) -> int:
@@ -110,12 +123,17 @@ def _check_out(out: str | None, paths: list[str]) -> Path:
     target = Path(out) if out is not None else folder / "plot.png"
     if target.suffix not in FORMATS:
         raise UserError(f"--out {str(target)!r}: the picture must end in {', '.join(FORMATS)}.")
+    check_installed()
+    return target
+
+
+def check_installed() -> None:
+    """Refuses to draw without matplotlib, which is optional."""
     if importlib.util.find_spec("matplotlib") is None:
         raise UserError(
             "Plotting needs matplotlib, which is not installed: "
             "pip install 'rllib_geoffpac[plots]'."
         )
-    return target
 
 
 def _check_by(panels: list[list[TrialResult]], by: list[str] | None) -> list[str]:
@@ -133,26 +151,16 @@ def _check_by(panels: list[list[TrialResult]], by: list[str] | None) -> list[str
     return by
 
 
-def final_value(trial: TrialResult, metric: str) -> float:
-    """The mean of a metric over the last tenth of a run's steps."""
-    steps, values = trial.curve(metric)
-    return float(values[steps >= steps[-1] * (1 - FINAL_SHARE)].mean())
-
-
 def _row(
     members: list[TrialResult], key: tuple, keys: list[str], metric: str, panel: str = ""
 ) -> Row:
-    finals = np.array([final_value(trial, metric) for trial in members])
-    mean, error = statistics.mean_and_error(finals[:, None])
-    return Row(
+    curves = [trial.curve(metric) for trial in members]
+    return Row.of(
+        [statistics.final_mean(*curve) for curve in curves],
         label=_group_label(key, keys) or (panel and members[0].run) or members[0].experiment,
         keys=key,
-        last=float(mean[0]),
-        last_error=float(error[0]),
-        best=max(float(np.max(trial.curve(metric)[1])) for trial in members),
-        finals=tuple(finals),
+        best=max(float(values.max()) for _, values in curves),
         hours=sum(trial.hours for trial in members),
-        iqm=statistics.interquartile_mean(finals),
         panel=panel,
     )
 

@@ -1,4 +1,4 @@
-"""Puts the measured values where readers look: the README's tables, the tuned examples' headers."""
+"""Puts the measured values where readers look: tables of pages, headers of tuned examples."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ import textwrap
 from pathlib import Path
 
 import pandas as pd
-import report
-from collect import EXAMPLES, variant_name
-from report import Entry
 
+from paper import tables
+from paper.entries import MEASURED_TASKS, Entry
+from paper.places import EXAMPLES, PUBLISHED
+from paper.variants import variant_name
+from rllib_cli.errors import UserError
 from rllib_cli.experiment import parse as experiments
+from rllib_cli.plot.statistics import INTERVAL_SEEDS
 from rllib_cli.run.progress import STEPS
 
-README = EXAMPLES.parent / "README.md"
 # Mark, title, table, mark.
 BLOCK = re.compile(r"(<!-- results: (.+?) -->\n)(.*?)\n(<!-- end of results -->)", re.DOTALL)
-# Folders whose files point to the README, or say in their own words what to expect.
+# Folders whose files point to the results, or say in their own words what to expect.
 OTHER_HEADERS = ("figures", "sweeps", "smoke")
-MEASURED_TASKS = report.TASKS[:5]
 # From the measured values to the first line of YAML.
 _MEASURED = re.compile(r"# Reaches:.*?\n(?=[^#])", re.DOTALL)
 _WIDTH = 100
 
 
-def publish(curves: pd.DataFrame, random_agent: pd.DataFrame) -> list[Path]:
-    """Writes the README's tables and the headers anew; returns the files that changed."""
-    found = report.entries(curves)
-    texts = {README: readme(README.read_text(encoding="utf-8"), found, random_agent)}
+def publish(found: list[Entry], random: pd.DataFrame) -> list[Path]:
+    """Writes the pages' tables and the headers anew; returns the files that changed."""
+    sections = tables.sections(found, random)
+    texts = {path: page(path, sections) for path in PUBLISHED if path.exists()}
     for path in sorted(EXAMPLES.glob("*/*.yaml")):
-        text = header(path, found, random_agent)
+        text = header(path, found, random)
         if text is not None:
             texts[path] = text
     changed = [path for path, text in texts.items() if path.read_text(encoding="utf-8") != text]
@@ -40,13 +41,26 @@ def publish(curves: pd.DataFrame, random_agent: pd.DataFrame) -> list[Path]:
     return changed
 
 
-def readme(text: str, found: list[Entry], random_agent: pd.DataFrame) -> str:
-    """The README with the sections of tables.md between its ``<!-- results: title -->`` marks."""
-    sections = report.sections(found, random_agent)
-    return BLOCK.sub(lambda m: f"{m[1]}\n" + "\n".join(sections[m[2]]) + f"\n\n{m[4]}", text)
+def page(path: Path, sections: dict[str, list[str]]) -> str:
+    """A page with the sections of tables.md between its ``<!-- results: title -->`` marks.
+
+    Raises:
+        UserError: If a mark names a section that there is not.
+    """
+
+    def fill(block: re.Match) -> str:
+        begin, title, _, end = block.groups()
+        if title not in sections:
+            raise UserError(
+                f"{path}: there are no results {title!r} to fill in, only "
+                f"{', '.join(map(repr, sections))}. Correct the mark."
+            )
+        return f"{begin}\n" + "\n".join(sections[title]) + f"\n\n{end}"
+
+    return BLOCK.sub(fill, path.read_text(encoding="utf-8"))
 
 
-def header(path: Path, found: list[Entry], random_agent: pd.DataFrame) -> str | None:
+def header(path: Path, found: list[Entry], random: pd.DataFrame) -> str | None:
     """A tuned example with the values that its settings reached; None if they were not run."""
     (experiment, *others) = experiments.load(path)
     text = path.read_text(encoding="utf-8")
@@ -59,26 +73,25 @@ def header(path: Path, found: list[Entry], random_agent: pd.DataFrame) -> str | 
         return None
     budget = int(experiment.stop[STEPS])
     entry = max(same, key=lambda e: e.budget).until(budget)
-    lines = _measured(entry, budget, random_agent)
+    lines = _measured(entry, budget, random)
     return _MEASURED.sub(lambda _: "\n".join(lines) + "\n", text, count=1)
 
 
-def _measured(entry: Entry, budget: int, random_agent: pd.DataFrame) -> list[str]:
-    random = random_agent.set_index("task")
+def _measured(entry: Entry, budget: int, random: pd.DataFrame) -> list[str]:
     j_pi, episode_return = (
-        report.cell(entry.interval(metric, "last")) for metric in ("j_pi", "return")
+        tables.cell(entry.interval(metric, "last")) for metric in ("j_pi", "return")
     )
-    steps = report.step_range(entry)
+    steps = tables.step_range(entry)
     if min(entry.steps) < budget:
         steps += f" of the {budget:,}"
     count = len(entry.runs)
-    worse = report.worse(entry, random)
+    worse = entry.worse(random)
     reaches = (
         f"J_pi {j_pi}, return {episode_return} after {steps} steps ({_average(count)}); "
         f"a random agent has J_pi {random.loc[entry.task, 'j_pi']:.3g}"
         + f", and {worse} of the {count} seeds end{'s' * (worse == 1)} worse" * bool(worse)
         + f"; {entry.diverged} diverged" * bool(entry.diverged)
-        + ". See the README, 'Results'."
+        + ". See docs/results.md."
     )
     took = (
         f"{_minutes(entry)} a trial on one of 2 busy cores, partly on recorded streams; one seed "
@@ -90,7 +103,7 @@ def _measured(entry: Entry, budget: int, random_agent: pd.DataFrame) -> list[str
 def _average(count: int) -> str:
     if count == 1:
         return "one seed"
-    if count < report.INTERVAL_SEEDS:
+    if count < INTERVAL_SEEDS:
         return f"mean of {count} seeds"
     return f"interquartile mean of {count} seeds, 95 % interval"
 

@@ -1,6 +1,6 @@
 """Measures the random agent, the dashed line of the pictures, and writes random_agent.csv.
 
-    python paper/random_agent.py [--episodes 100]
+    python -m paper.random_agent [--episodes 100]
 
 Actions are uniform on the action box, episodes run to their end or time limit, gamma 0.99.
 """
@@ -8,17 +8,17 @@ Actions are uniform on the action box, episodes run to their end or time limit, 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 import gymnasium as gym
 import pandas as pd
 
+from paper.entries import MEASURED_TASKS
+from paper.places import DATA
 from rllib_geoffpac import GeoffPACConfig
 from rllib_geoffpac.env_runners.target_policy_env_runner import EvaluationEpisode
 from rllib_geoffpac.envs.make_env import make_env
 from rllib_geoffpac.evaluation.target_policy import summarize
 
-TASKS = ["HalfCheetah-v5", "Walker2d-v5", "Hopper-v5", "Reacher-v5", "Swimmer-v5"]
 GAMMA = 0.99
 
 
@@ -54,8 +54,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--episodes", type=int, default=100)
     episodes = parser.parse_args().episodes
-    table = pd.DataFrame([measure(task, episodes) for task in TASKS])
-    table.to_csv(Path(__file__).parent / "data" / "random_agent.csv", index=False)
+    table = pd.DataFrame([measure(task, episodes) for task in MEASURED_TASKS])
+    table.to_csv(DATA / "random_agent.csv", index=False)
     print(table.to_string(index=False))
 
 

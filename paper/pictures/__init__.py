@@ -1,0 +1,1 @@
+"""The paper's figures from the curves, in the style of ``rllib plot``."""

@@ -1,0 +1,200 @@
+"""The results as tables in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from paper.entries import ALGOS, Entry, interval, paper_entries, pick, variant_entries
+from paper.variants import PAPER
+from rllib_cli.plot.statistics import Interval
+
+# Force and policy -> the variants of Geoff-PAC and of ACE that have it. With the baseline nothing
+# of V's constant part is left in Z2, so that Geoff-PAC has no other force than overlap_coeff's.
+SAME_FORCE = {
+    "none, gaussian": ("value_baseline=ema", PAPER),
+    "none, truncated_gaussian": ("value_baseline=ema, truncated_gaussian", "truncated_gaussian"),
+    "2, gaussian": ("value_baseline=ema, overlap_coeff=2", "overlap_coeff=2"),
+    "2, truncated_gaussian": (
+        "value_baseline=ema, overlap_coeff=2, truncated_gaussian",
+        "overlap_coeff=2, truncated_gaussian",
+    ),
+}
+
+
+def sections(found: list[Entry], random: pd.DataFrame) -> dict[str, list[str]]:
+    """Title -> the lines of a table in Markdown."""
+    variants = variant_entries(found)
+    # The cells of the heat map are not evaluated, and stand in its picture.
+    circle = [e for e in found if e.task == "TwoCircle-v0" and e.runs[0]["j_pi"].notna().any()]
+    paper = list(paper_entries(found).values())
+    tables_ = {"Algorithms, the paper's settings": _table(paper, random, "algorithm", _algo)}
+    if any(entry.variant != PAPER for entry in variants):
+        tables_["Variants, on equal data"] = _variant_matrix(variants, random)
+        tables_["Geoff-PAC and ACE with the same force"] = _same_force(variants)
+        tables_["Variants, one by one"] = _table(variants, random, "variant", _algo_and_variant)
+    if circle:
+        tables_["Two-circle MDP"] = _circle_table(circle)
+    return tables_
+
+
+def _algo(entry: Entry) -> str:
+    return entry.algo
+
+
+def _algo_and_variant(entry: Entry) -> str:
+    return f"{entry.algo}, {entry.variant}"
+
+
+def tables(found: list[Entry], random: pd.DataFrame) -> str:
+    """All sections as one page of Markdown, and what they leave out."""
+    lines = [
+        "Interquartile mean over seeds [95 % bootstrap interval]; below 3 seeds the mean. Last: "
+        "the last evaluation; best: each seed's best evaluation. Hours: all seeds together, on a "
+        "busy machine. Worse: seeds whose last J_pi is below the random agent's.",
+    ]
+    for title, table in sections(found, random).items():
+        lines += ["", f"## {title}", "", *table]
+    waiting = [e for e in found if e.unfinished]
+    if waiting:
+        lines += ["", "Not counted above, because still below half of the others' steps:"]
+        lines += [f"- {e.task}, {e.algo}, {e.variant}: {e.unfinished} runs" for e in waiting]
+    return "\n".join(lines) + "\n"
+
+
+def _table(
+    found: list[Entry], random: pd.DataFrame, title: str, label: Callable[[Entry], str]
+) -> list[str]:
+    lines = [
+        f"| task | {title} | J_pi, last | J_pi, best | return, last | return, best | seeds | steps "
+        "| diverged | worse | hours |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for task in dict.fromkeys(entry.task for entry in found):
+        if task in random.index:
+            row = random.loc[task]
+            lines.append(
+                f"| {task} | random agent | {row['j_pi']:.3g} | | {row['return']:.3g} | | "
+                f"{row['episodes']:.0f} episodes | | | | |"
+            )
+        for entry in (e for e in found if e.task == task):
+            cells = [
+                cell(entry.interval(metric, which))
+                for metric in ("j_pi", "return")
+                for which in ("last", "best")
+            ]
+            count = entry.worse(random)
+            lines.append(
+                f"| {task} | {label(entry)} | {' | '.join(cells)} | {len(entry.runs)} | "
+                f"{step_range(entry)} | {entry.diverged} | {count} | {entry.hours:.1f} |"
+            )
+    return lines
+
+
+def _variant_matrix(found: list[Entry], random: pd.DataFrame) -> list[str]:
+    """Last J_pi, variants by tasks, and one score over all tasks that a variant was run on.
+
+    The score of a task is 0 for the random agent and 1 for the best variant there.
+    """
+    ran = {(e.task, e.algo, e.variant): e for e in found}
+    names = list(dict.fromkeys((e.algo, e.variant) for e in found))
+    tasks = [
+        task
+        for task in dict.fromkeys(e.task for e in found)
+        if any(e.variant != PAPER for e in found if e.task == task)
+    ]
+    means = {key: entry.interval("j_pi", "last").iqm for key, entry in ran.items()}
+    best = {task: max(mean for key, mean in means.items() if key[0] == task) for task in tasks}
+    lines = [
+        f"| last J_pi (k worse: so many seeds end below the random agent) | {' | '.join(tasks)} | "
+        "score |",
+        "|---|" + "---|" * (len(tasks) + 1),
+        "| random agent | " + " | ".join(f"{random.loc[t, 'j_pi']:.3g}" for t in tasks) + " | 0 |",
+    ]
+    for algo, variant in sorted(names, key=_departures):
+        cells, scores = [], []
+        for task in tasks:
+            entry = ran.get((task, algo, variant))
+            if entry is None:
+                cells.append("")
+                continue
+            count, chance = entry.worse(random), random.loc[task, "j_pi"]
+            cells.append(cell(entry.interval("j_pi", "last")) + f", {count} worse" * bool(count))
+            scores.append((means[task, algo, variant] - chance) / (best[task] - chance))
+        complete = len(scores) == len(tasks)
+        score = f"{np.mean(scores):.2f}" if complete else ""
+        lines.append(f"| {algo}, {variant} | {' | '.join(cells)} | {score} |")
+    return lines
+
+
+def _same_force(found: list[Entry]) -> list[str]:
+    """Last J_pi of Geoff-PAC and ACE over the seeds that both have, and how many Geoff-PAC wins."""
+    ran = {(e.task, e.algo, e.variant): e for e in found}
+    tasks = list(dict.fromkeys(e.task for e in found))
+    lines = [
+        f"| overlap_coeff, policy | {' | '.join(tasks)} |",
+        "|---|" + "---|" * len(tasks),
+    ]
+    for name, variants in SAME_FORCE.items():
+        cells = []
+        for task in tasks:
+            pair = [
+                ran.get((task, *key)) for key in zip(("GeoffPAC", "ACE"), variants, strict=True)
+            ]
+            cells.append("" if None in pair else _against(*pair))
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
+
+
+def _against(one: Entry, other: Entry) -> str:
+    ours, theirs = (
+        {run["seed"].iloc[0]: pick(run["j_pi"], "last") for run in entry.runs}
+        for entry in (one, other)
+    )
+    seeds = sorted(ours.keys() & theirs.keys())
+    means = [interval(tuple(ends[seed] for seed in seeds)).iqm for ends in (ours, theirs)]
+    won = sum(ours[seed] > theirs[seed] for seed in seeds)
+    return f"{number(means[0])} and {number(means[1])}, {won} of {len(seeds)}"
+
+
+def _departures(name: tuple[str, str]) -> tuple:
+    algo, variant = name
+    return ALGOS.index(algo), variant != PAPER, variant.count(","), variant
+
+
+def _circle_table(found: list[Entry]) -> list[str]:
+    lines = ["| algorithm | variant | pi(A->B), last | seeds | steps |", "|---|---|---|---|---|"]
+    for entry in found:
+        lines.append(
+            f"| {entry.algo} | {entry.variant} | {cell(entry.interval('pi_outer', 'last'))} | "
+            f"{len(entry.runs)} | {step_range(entry)} |"
+        )
+    return lines
+
+
+def cell(found: Interval) -> str:
+    """An interval as the tables show it, such as ``-6.1 [-6.8, -5.7]``."""
+    if np.isnan(found.iqm):
+        return "-"
+    if np.isnan(found.low):
+        return number(found.iqm)
+    return f"{number(found.iqm)} [{number(found.low)}, {number(found.high)}]"
+
+
+def number(value: float) -> str:
+    """Three digits, or all digits before the point if those are more."""
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{value:,.0f}"
+
+
+def step_range(entry: Entry) -> str:
+    """The steps that the seeds reached, such as ``1,000,000``."""
+    low, high = entry.finished_steps
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def write(found: list[Entry], random: pd.DataFrame, path: Path) -> None:
+    """Writes all tables as one page."""
+    path.write_text(tables(found, random), encoding="utf-8")

@@ -5,7 +5,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from rllib_cli.errors import UserError, nearest
+from rllib_cli.errors import UserError
+from rllib_geoffpac.validation import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def get_example(example_id: str) -> Example:
     example_id = example_id.removesuffix(".yaml")
     if example_id not in known:
         raise UserError(
-            f"There is no tuned example {example_id!r}.{nearest(example_id, known)} "
+            f"There is no tuned example {example_id!r}.{did_you_mean(example_id, known)} "
             "'rllib example list' shows them all."
         )
     return known[example_id]

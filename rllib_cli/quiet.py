@@ -115,17 +115,3 @@ def _is_descriptor(stream: Any, fd: int) -> bool:
         return stream.fileno() == fd
     except (OSError, AttributeError, ValueError):
         return False
-
-
-def silence_mujoco() -> None:
-    """Keeps MuJoCo's deprecation warnings off the screen and MUJOCO_LOG.TXT out of the folder.
-
-    Also the setup hook of Ray's workers when the environment is one of gymnasium's MuJoCo tasks.
-    """
-    import mujoco
-
-    mujoco.set_mju_user_warning(_ignore)
-
-
-def _ignore(message: str) -> None:
-    """MuJoCo's warnings concern the models that gymnasium ships; a user cannot act on them."""

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from rllib_cli.errors import UserError, exception_summary, nearest
+from rllib_cli.errors import UserError, exception_summary
+from rllib_geoffpac.validation import did_you_mean
 
 SCHEMES = ("file", "s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
 # Any of fsspec's file systems, as pyarrow spells it: fsspec+sftp://...
@@ -212,7 +213,7 @@ def _open(uri: str) -> tuple[Any, str]:
     if scheme not in SCHEMES and not scheme.startswith(_FSSPEC):
         allowed = ", ".join(f"{known}://" for known in SCHEMES)
         raise UserError(
-            f"{uri!r} cannot be used: {scheme}:// is not known.{nearest(scheme, SCHEMES)} "
+            f"{uri!r} cannot be used: {scheme}:// is not known.{did_you_mean(scheme, SCHEMES)} "
             f"Allowed are folders of this machine, {allowed} and {_FSSPEC}...://."
         )
     opened = uri

@@ -16,10 +16,11 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.evaluate import checkpoints
-from rllib_cli.experiment.algorithms import check_env, make_env
+from rllib_cli.experiment.algorithms import check_env
 from rllib_geoffpac.algorithms.config import LaneAlgorithmConfig
 from rllib_geoffpac.env_runners import TargetPolicyEnvRunner
 from rllib_geoffpac.env_runners.target_policy_env_runner import EvaluationEpisode
+from rllib_geoffpac.envs.make_env import create_env
 from rllib_geoffpac.evaluation.target_policy import summarize as summarize
 
 # RLlib's algorithms have no notion of an evaluation horizon: endless environments are cut here.
@@ -57,7 +58,7 @@ def _env_maker(config: Any, options: Any, videos: list[str]) -> Any:
     def make() -> Any:
         arguments = {"render_mode": "rgb_array"} if options.video_dir else {}
         try:
-            made = make_env(name, env_config, **arguments)
+            made = create_env(name, env_config, **arguments)
         except Exception as error:
             raise UserError(
                 f"The environment {name!r} cannot be created: {type(error).__name__}: "

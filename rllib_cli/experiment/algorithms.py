@@ -1,12 +1,13 @@
 """Finds algorithms, their configs and environments by name (imports RLlib)."""
 
 import importlib
+from functools import partial
 from typing import Any
 
-from rllib_cli.errors import UserError, exception_summary, nearest
+from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.experiment import names
-from rllib_cli.experiment.code_references import import_module, is_reference
-from rllib_cli.quiet import silence_mujoco
+from rllib_cli.experiment.code_references import import_reference, look_in_working_folder
+from rllib_geoffpac.validation import did_you_mean
 
 # What users write -> attribute that ``AlgorithmConfig.update_from_dict`` can set.
 ATTRIBUTES = {
@@ -44,62 +45,23 @@ def to_attributes(config: dict[str, Any]) -> dict[str, Any]:
     return {ATTRIBUTES.get(key, key): value for key, value in config.items()}
 
 
-def build_config(run: str, config: dict[str, Any]) -> Any:
-    """Returns the frozen-free ``AlgorithmConfig`` of one resolved trial."""
-    return algorithm_class(run).get_default_config().update_from_dict(to_attributes(config))
-
-
-def make_env(env: Any, env_config: dict[str, Any] | None = None, **make_arguments: Any) -> Any:
-    """Creates an environment: a gymnasium id, a Tune-registered name, or ``package.module:name``.
-
-    Args:
-        env: The name, or what a Python experiment gives instead: a class or a function.
-        env_config: The experiment's ``env_config``.
-        make_arguments: Further arguments of ``gymnasium.make``, such as ``render_mode``.
-    """
-    import gymnasium
-    from ray.rllib.env.env_context import EnvContext
-    from ray.tune.registry import ENV_CREATOR, _global_registry
-
-    importlib.import_module("rllib_geoffpac")
-    env_config = dict(env_config or {})
-    target = env if callable(env) else _env_reference(env)
-    if target is not None:
-        return target(EnvContext({**env_config, **make_arguments}, worker_index=0))
-    # gymnasium's ids first: this function is itself what Tune's registry calls for some of them.
-    if env not in gymnasium.registry and _global_registry.contains(ENV_CREATOR, env):
-        creator = _global_registry.get(ENV_CREATOR, env)
-        if not isinstance(creator, _EnvCreator):
-            return creator(EnvContext({**env_config, **make_arguments}, worker_index=0))
-    if uses_mujoco(env):
-        silence_mujoco()
-    return gymnasium.make(env, **env_config, **make_arguments)
-
-
-def _env_reference(env: str) -> Any | None:
-    """The class or function that ``package.module:name`` names; None for a gymnasium id."""
-    if not is_reference(env):
-        return None
-    return getattr(import_module(env, "env"), env.partition(":")[2], None)
-
-
 def check_env(env: str) -> None:
     """Raises UserError if nobody knows an environment of this name."""
     import gymnasium
     from ray.tune.registry import ENV_CREATOR, _global_registry
 
     importlib.import_module("rllib_geoffpac")
-    if _env_reference(env) is not None or _global_registry.contains(ENV_CREATOR, env):
+    if _global_registry.contains(ENV_CREATOR, env) or _reference(env) is not None:
         return
     module, _, name = env.rpartition(":")
     if module:
-        import_module(env, "env")
+        import_reference(f"{module}:", "env")
     try:
         gymnasium.spec(name)
     except gymnasium.error.DeprecatedEnv as error:
         raise UserError(f"env: {exception_summary(error)}") from None
     except gymnasium.error.Error as error:
-        hint = nearest(name, gymnasium.registry)
+        hint = did_you_mean(name, gymnasium.registry)
         raise UserError(
             f"Unknown environment {env!r}.{hint or ' ' + exception_summary(error)} "
             "It must be a gymnasium id such as HalfCheetah-v5, or package.module:name for an "
@@ -110,37 +72,30 @@ def check_env(env: str) -> None:
 def register_env(env: str) -> None:
     """Makes ``env`` known to Ray's workers, which do not run this process's imports.
 
-    gymnasium's own ids need nothing; ids of this package and ``package.module:name`` are
+    gymnasium's own ids need nothing; ids of other packages and ``package.module:name`` are
     registered with Tune under the very text the user wrote.
     """
+    import gymnasium
     from ray.tune import register_env as tune_register_env
     from ray.tune.registry import ENV_CREATOR, _global_registry
 
+    from rllib_geoffpac.envs.make_env import create_env_by_name
+
     if _global_registry.contains(ENV_CREATOR, env):
         return
-    import gymnasium
-
-    if _env_reference(env) is not None or ":" in env:
-        tune_register_env(env, _EnvCreator(env))
-        return
-    entry_point = gymnasium.spec(env).entry_point
-    if not (isinstance(entry_point, str) and entry_point.startswith("gymnasium.")):
-        tune_register_env(env, _EnvCreator(env))
+    if _reference(env) is None and ":" not in env:
+        entry_point = gymnasium.spec(env).entry_point
+        if isinstance(entry_point, str) and entry_point.startswith("gymnasium."):
+            return
+    tune_register_env(env, partial(create_env_by_name, env))
 
 
-class _EnvCreator:
-    """Creates the environment in a worker (a class, so that it pickles by reference)."""
+def _reference(env: str) -> Any | None:
+    """The class or function that ``package.module:name`` names; None for a gymnasium id."""
+    from rllib_geoffpac.envs.make_env import env_reference
 
-    def __init__(self, env: str):
-        self.env = env
-
-    def __call__(self, context: Any) -> Any:
-        return make_env(self.env, dict(context))
-
-
-def uses_mujoco(env: str) -> bool:
-    """True for gymnasium's MuJoCo tasks."""
-    import gymnasium
-
-    spec = gymnasium.registry.get(env.rpartition(":")[2])
-    return spec is not None and "mujoco" in str(spec.entry_point)
+    look_in_working_folder()
+    try:
+        return env_reference(env)
+    except ValueError as error:
+        raise UserError(str(error)) from None

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from rllib_cli import storage
-from rllib_cli.errors import UserError, nearest
+from rllib_cli.errors import UserError
 from rllib_cli.experiment import names, result_keys, search_space
 from rllib_cli.experiment.parse import Experiment
+from rllib_geoffpac.validation import did_you_mean
 
 
 def check_experiments(experiments: list[Experiment]) -> None:
@@ -30,7 +31,7 @@ def check_algorithm(run: str) -> None:
     """The algorithm's name must be one of RLlib's or of this package's."""
     if run not in names.ALGORITHMS:
         raise UserError(
-            f"Unknown algorithm {run!r}.{nearest(run, names.ALGORITHMS)} "
+            f"Unknown algorithm {run!r}.{did_you_mean(run, names.ALGORITHMS)} "
             f"Available: {', '.join(names.ALGORITHMS)}."
         )
 
@@ -101,7 +102,7 @@ def check_run_settings(experiment: Experiment) -> None:
         for key in settings:
             if key not in known:
                 raise UserError(
-                    f"{title}: unknown key {key!r}.{nearest(key, known)} "
+                    f"{title}: unknown key {key!r}.{did_you_mean(key, known)} "
                     f"It has the keys {', '.join(known)}."
                 )
     _check_checkpoint_config(experiment)
@@ -125,7 +126,8 @@ def check_run_settings(experiment: Experiment) -> None:
     kind = scheduler.get("type") if isinstance(scheduler, dict) else scheduler
     if scheduler is not None and kind not in names.SCHEDULERS:
         raise UserError(
-            f"tune_config: unknown scheduler {scheduler!r}.{nearest(str(kind), names.SCHEDULERS)} "
+            f"tune_config: unknown scheduler {scheduler!r}."
+            f"{did_you_mean(str(kind), names.SCHEDULERS)} "
             f"Write one of {', '.join(names.SCHEDULERS)}, or with arguments "
             "'scheduler: {type: asha, max_t: 100}'."
         )

@@ -4,13 +4,13 @@ Only the keys listed here are looked up, and only by importing a module by its n
 chooses among the code that is installed, it cannot bring its own.
 """
 
-import importlib
 import os
 import re
 import sys
 from typing import Any
 
-from rllib_cli.errors import UserError, exception_summary, nearest
+from rllib_cli.errors import UserError
+from rllib_geoffpac.validation import import_by_name
 
 _REFERENCE = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")
 
@@ -51,38 +51,23 @@ def takes_code(key: str) -> bool:
     return key in CODE_KEYS or key.startswith("callbacks_on_")
 
 
-def import_reference(reference: str, where: str) -> Any:
+def import_reference(reference: str, key: str, where: str = "config") -> Any:
     """Imports the object that ``package.module:name`` names.
 
     Raises:
         UserError: If the module cannot be imported or lacks the name.
     """
-    module = import_module(reference, where)
-    target: Any = module
-    for part in reference.partition(":")[2].split("."):
-        if not hasattr(target, part):
-            public = [name for name in dir(target) if not name.startswith("_")]
-            raise UserError(
-                f"{where}: {reference!r} was not found: module {module.__name__!r} has no "
-                f"{part!r}.{nearest(part, public)}"
-            )
-        target = getattr(target, part)
-    return target
+    look_in_working_folder()
+    try:
+        return import_by_name(reference, key)
+    except ValueError as error:
+        raise UserError(f"{where}: {error}") from None
 
 
-def import_module(reference: str, where: str) -> Any:
-    """Imports the module part of a reference; modules of the working folder are found too."""
+def look_in_working_folder() -> None:
+    """Lets modules that lie in the working folder be imported."""
     if (cwd := os.getcwd()) not in sys.path:
         sys.path.insert(0, cwd)
-    name = reference.partition(":")[0]
-    try:
-        return importlib.import_module(name)
-    except Exception as error:
-        raise UserError(
-            f"{where}: {reference!r} was not found: module {name!r} cannot be imported "
-            f"({type(error).__name__}: {exception_summary(error)}). "
-            "It must be installed or lie in the working folder."
-        ) from None
 
 
 def resolve(config: dict[str, Any], where: str = "config") -> dict[str, Any]:
@@ -94,7 +79,7 @@ def resolve(config: dict[str, Any], where: str = "config") -> dict[str, Any]:
     resolved: dict[str, Any] = {}
     for key, value in config.items():
         if takes_code(key):
-            imported = _import_all(value, f"{where}: {key}")
+            imported = _import_all(value, key, where)
             value = value if key in KEPT_AS_TEXT else imported
         elif isinstance(value, dict) and key == "evaluation_config":
             value = resolve(value, f"{where}.{key}")
@@ -102,13 +87,13 @@ def resolve(config: dict[str, Any], where: str = "config") -> dict[str, Any]:
     return resolved
 
 
-def _import_all(value: Any, where: str) -> Any:
+def _import_all(value: Any, key: str, where: str) -> Any:
     if is_reference(value):
-        return import_reference(value, where)
+        return import_reference(value, key, where)
     if isinstance(value, list):
-        return [_import_all(child, where) for child in value]
+        return [_import_all(child, key, where) for child in value]
     if isinstance(value, dict):
-        return {key: _import_all(child, where) for key, child in value.items()}
+        return {name: _import_all(child, key, where) for name, child in value.items()}
     return value
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from rllib_cli import storage
-from rllib_cli.errors import UserError, nearest
+from rllib_cli.errors import UserError
 from rllib_cli.experiment import names, safe_yaml, search_space
+from rllib_geoffpac.validation import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def load(path: str | Path) -> list[Experiment]:
     if not path.exists():
         siblings = [str(path.parent / p.name) for p in _experiment_files(path.parent)]
         raise UserError(
-            f"The experiment file {str(path)!r} does not exist.{nearest(str(path), siblings)} "
+            f"The experiment file {str(path)!r} does not exist.{did_you_mean(str(path), siblings)} "
             "'rllib example list' shows the shipped ones."
         )
     if path.is_dir():
@@ -121,7 +122,7 @@ def _from_mapping(name: str, spec: Any, source: str) -> Experiment:
             )
         if key not in names.EXPERIMENT_KEYS:
             raise UserError(
-                f"{where}: unknown key {key!r}.{nearest(key, names.EXPERIMENT_KEYS)} "
+                f"{where}: unknown key {key!r}.{did_you_mean(key, names.EXPERIMENT_KEYS)} "
                 f"An experiment has the keys {', '.join(names.EXPERIMENT_KEYS)}; "
                 "settings of the algorithm go below 'config'."
             )

@@ -5,8 +5,9 @@ A stop key that no result contains would let a trial run for ever.
 
 from typing import Any
 
-from rllib_cli.errors import UserError, nearest
+from rllib_cli.errors import UserError
 from rllib_cli.experiment import names
+from rllib_geoffpac.validation import did_you_mean
 
 TOP_LEVEL = (
     "training_iteration",
@@ -94,7 +95,7 @@ def check_result_key(key: str, where: str, run: str, config: dict[str, Any]) -> 
         return
     known = known_keys(run, bool(config.get("evaluation_interval")))
     raise UserError(
-        f"{where}: no result of {run} will contain {key!r}.{nearest(key, known)} "
+        f"{where}: no result of {run} will contain {key!r}.{did_you_mean(key, known)} "
         f"Known are {', '.join(known[:3])}, {', '.join(known[len(TOP_LEVEL) :][:2])} ... "
         "and learners/default_policy/<metric>."
     )

@@ -6,16 +6,17 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from rllib_cli.errors import UserError, exception_summary, nearest
+from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.experiment import checks, code_references, names, search_space, value_types
 from rllib_cli.experiment.algorithms import (
     ATTRIBUTES,
     algorithm_class,
     check_env,
-    make_env,
     to_attributes,
 )
 from rllib_cli.experiment.parse import Experiment
+from rllib_geoffpac.envs.make_env import create_env
+from rllib_geoffpac.validation import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def check_keys(config: dict[str, Any], default: Any, run: str) -> None:
     ):
         for key in settings or {}:
             if key not in known:
-                hint = nearest(key, known) or search_space.suggest_spelling(key)
+                hint = did_you_mean(key, known) or search_space.suggest_spelling(key)
                 raise UserError(f"{where}: {run} has no setting {key!r}.{hint}")
 
 
@@ -135,8 +136,8 @@ def make_scheduler(tune_config: dict[str, Any]) -> Any | None:
         if key not in known:
             raise UserError(
                 f"tune_config: the scheduler {kind.__name__} has no argument {key!r}."
-                f"{nearest(key, known)} It takes {', '.join(sorted(known)) or 'none'}; metric and "
-                "mode stand in tune_config itself."
+                f"{did_you_mean(key, known)} It takes {', '.join(sorted(known)) or 'none'}; "
+                "metric and mode stand in tune_config itself."
             )
     try:
         return kind(**search_space.to_tune(settings))
@@ -190,7 +191,7 @@ def _make_env(env: Any, env_config: dict[str, Any]) -> Any:
     if not isinstance(env_config, dict):
         raise UserError(f"config: env_config must be a mapping, got {env_config!r}.")
     try:
-        return make_env(env, env_config)
+        return create_env(env, env_config)
     except Exception as error:
         given = f" with env_config {env_config}" if env_config else ""
         raise UserError(

@@ -16,7 +16,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from rllib_cli.errors import UserError, nearest
+from rllib_cli.errors import UserError
+from rllib_geoffpac.validation import did_you_mean
 
 # Spelling -> number of arguments; None: a list of any length >= 1.
 SPELLINGS: dict[str, int | None] = {
@@ -146,4 +147,4 @@ def seeds_for_samples(config: dict, num_samples: int) -> tuple[dict, int]:
 
 def suggest_spelling(key: str) -> str:
     """A hint for a misspelt search space such as ``gridsearch``."""
-    return nearest(key, SPELLINGS)
+    return did_you_mean(key, SPELLINGS)

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from rllib_cli import storage
-from rllib_cli.errors import UserError, nearest
+from rllib_cli.errors import UserError
 from rllib_cli.plot import results, statistics
 from rllib_cli.plot.results import TrialResult
 from rllib_cli.plot.statistics import Interval
 from rllib_cli.run.progress import STEPS, STEPS_OFFLINE
+from rllib_geoffpac.validation import did_you_mean
 
 FORMATS = (".png", ".pdf", ".svg")
 _MAX_CURVES = 12
@@ -147,7 +148,7 @@ def _check_by(panels: list[list[TrialResult]], by: list[str] | None) -> list[str
     known = {"run", "experiment", *(key for trial in trials for key in trial.params)}
     for key in by:
         if key not in known:
-            raise UserError(f"--by: no trial has a setting {key!r}.{nearest(key, known)}")
+            raise UserError(f"--by: no trial has a setting {key!r}.{did_you_mean(key, known)}")
     return by
 
 

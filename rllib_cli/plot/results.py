@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from rllib_cli import folders, storage
-from rllib_cli.errors import UserError, nearest
+from rllib_cli.errors import UserError
 from rllib_cli.experiment.parse import flatten
 from rllib_cli.run.progress import STEPS, STEPS_OFFLINE
+from rllib_geoffpac.validation import did_you_mean
 
 # Keys that tell a run, not a hyperparameter.
 _NOT_PARAMETERS = ("seed",)
@@ -95,7 +96,7 @@ def _similar(place: str) -> str:
     """What the user may have meant instead of a folder that is not there."""
     parent = Path(place).parent
     siblings = () if storage.is_uri(place) or not parent.is_dir() else parent.iterdir()
-    return nearest(place, map(str, siblings))
+    return did_you_mean(place, map(str, siblings))
 
 
 def _load_trial(file: Path) -> TrialResult:
@@ -167,7 +168,9 @@ def common_metric(trials: list[TrialResult], metric: str | None) -> str:
         if metric not in available:
             by_end = {key.rsplit("/", 1)[-1]: key for key in sorted(available, key=len)[::-1]}
             close = difflib.get_close_matches(metric.rsplit("/", 1)[-1], by_end, n=1)
-            hint = f" Did you mean {by_end[close[0]]!r}?" if close else nearest(metric, available)
+            hint = (
+                f" Did you mean {by_end[close[0]]!r}?" if close else did_you_mean(metric, available)
+            )
             raise UserError(f"--metric: no trial reported {metric!r}.{hint}")
         return metric
     for candidate in (

@@ -7,7 +7,7 @@ from typing import Any
 
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.experiment import checks
-from rllib_cli.experiment.algorithms import uses_mujoco
+from rllib_geoffpac.envs.mujoco import uses_mujoco
 
 
 def local_resources(num_cpus: int | None, num_gpus: int | None) -> dict[str, float]:
@@ -31,7 +31,7 @@ def start_ray(
 
     runtime_env: dict[str, Any] = {}
     if any(uses_mujoco(env) for env in envs):
-        runtime_env["worker_process_setup_hook"] = "rllib_cli.quiet.silence_mujoco"
+        runtime_env["worker_process_setup_hook"] = "rllib_geoffpac.envs.mujoco.silence_mujoco"
     if address is None:
         ray.init(
             address="local",

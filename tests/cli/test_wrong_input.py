@@ -174,7 +174,7 @@ DEEP = {
     ),
     "an environment's module that is not there": (
         options("train", "--algo", "PPO", "--env", "my_envs:Maze"),
-        ["my_envs", "cannot be imported"],
+        ["my_envs", "can't be imported"],
     ),
     "env_config that the environment does not know": (
         options(*PPO, "--set", "env_config.size=3"),

@@ -128,7 +128,10 @@ def play_round(algo: GeoffPAC, count: int, round_: int) -> list:
     """The episodes of an evaluation round with the present weights."""
     weights = learner_of(algo).rl_module.get_state()
     return play_episodes(
-        RemoteRunners(algo.eval_env_runner_group, algo.config), count, round_, weights
+        RemoteRunners(algo.eval_env_runner_group, algo.config, algo.evaluation_events),
+        count,
+        round_,
+        weights,
     )
 
 

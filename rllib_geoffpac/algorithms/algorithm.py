@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,6 @@ from typing import Any
 import numpy as np
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
-from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.learner.training_data import TrainingData
 from ray.rllib.utils.annotations import override
 from ray.rllib.utils.metrics import (
@@ -30,14 +28,18 @@ from ray.rllib.utils.metrics import (
 from ray.rllib.utils.typing import ResultDict, StateDict
 
 from rllib_geoffpac.algorithms.resources import check_resources
+from rllib_geoffpac.algorithms.speed import IterationSpeed
 from rllib_geoffpac.checkpoints import VerifiedCheckpoints
 from rllib_geoffpac.env_runners.remote_runners import RemoteRunners
 from rllib_geoffpac.env_runners.stream import LaneStream
 from rllib_geoffpac.envs.make_env import make_env
 from rllib_geoffpac.lanes.behavior import make_behavior
+from rllib_geoffpac.lanes.events import EVALUATION_EVENTS, EventCounts
 from rllib_geoffpac.lanes.fragments import Fragment
+from rllib_geoffpac.lanes.positions import LaneAnchor
 
 _LANES = "lanes"
+_EVENTS = "events"
 
 
 @dataclass
@@ -57,7 +59,9 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
         check_resources(config)
         self.data_sources: set[str] = set()
         self.diverged = False
+        self.speed = IterationSpeed()
         self.weights_taken = threading.Event()
+        self.evaluation_events = EventCounts(EVALUATION_EVENTS)
         self.evaluation_runners: RemoteRunners | None = None  # made by the first evaluation
         try:
             super().setup(config)
@@ -77,12 +81,12 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
         self._log_sampling(fragments)
 
     def _learn(self, fragments: list[Fragment]) -> None:
-        results = self.learner_group.update(training_data=LaneTrainingData(episodes=fragments))
+        with self.speed.learning():
+            results = self.learner_group.update(training_data=LaneTrainingData(episodes=fragments))
         self.metrics.aggregate(results, key=LEARNER_RESULTS)
         # Once is enough: what is learned from a poisoned optimizer is not worth having, and the
         # learner has kept its last finite parameters.
-        key = (LEARNER_RESULTS, DEFAULT_MODULE_ID, "diverged")
-        self.diverged = bool(self.metrics.peek(key, default=0.0))
+        self.diverged = self.on_learner(lambda learner: learner.diverged)
 
     def behavior_weights(self) -> Any:
         """What the behaviour policy must know of the learner: nothing, because it is fixed."""
@@ -121,10 +125,7 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
             log(EPISODE_RETURN_MIN, episode_return, reduce="min", window=window)
             log(EPISODE_RETURN_MAX, episode_return, reduce="max", window=window)
             log(EPISODE_LEN_MEAN, length, window=window)
-        log("simulation_seconds", max(f.seconds for f in fragments), reduce="sum")
-        for fragment in fragments:
-            for event, number in fragment.counters.items():
-                log(event, number, reduce="lifetime_sum")
+        self.speed.sampled(fragments)
 
     @override(Algorithm)
     def step(self) -> ResultDict:
@@ -137,14 +138,12 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
         else:
             self.weights_taken.set()
         self.data_sources.clear()
-        began, before = time.perf_counter(), self.stream.anchor.lockstep
+        self.speed = IterationSpeed()
         results = super().step()
-        locksteps = self.stream.anchor.lockstep - before
-        elapsed = time.perf_counter() - began
-        results["env_steps_per_s"] = locksteps * self.config.num_lanes / elapsed
+        self.speed.report(results)
+        results[ENV_RUNNER_RESULTS].update(self.stream.events)
         results["data_source"] = self.data_sources.pop() if len(self.data_sources) == 1 else "mixed"
         results["weights_digest"] = self.weights_digest()
-        results[ENV_RUNNER_RESULTS].update(self.stream.runners.counters)
         results["diverged"] = self.diverged
         if self.diverged:
             results["done"] = True  # Ends the trial, not the sweep.
@@ -186,7 +185,12 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
     def get_state(self, components=None, *, not_components=None, **kwargs: Any) -> StateDict:
         state = super().get_state(components, not_components=not_components, **kwargs)
         if self._check_component(_LANES, components, not_components):
-            state[_LANES] = self.stream.anchor
+            state[_LANES] = self.stream.anchor.get_state()
+        if self._check_component(_EVENTS, components, not_components):
+            state[_EVENTS] = {
+                "sampling": dict(self.stream.events),
+                "evaluation": dict(self.evaluation_events),
+            }
         return state
 
     @override(Algorithm)
@@ -194,4 +198,11 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
         super().set_state(state)
         self.diverged = False
         if _LANES in state:
-            self.stream.restart_from(state[_LANES])
+            self.stream.restart_from(LaneAnchor.from_state(state[_LANES]))
+        if _EVENTS in state:
+            for counts, saved in (
+                (self.stream.events, state[_EVENTS]["sampling"]),
+                (self.evaluation_events, state[_EVENTS]["evaluation"]),
+            ):
+                counts.take()
+                counts.update(saved)

@@ -96,9 +96,7 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
         fragment = self._run(num_locksteps)
         # Here, and not in `_run`: a seek that runs on from its anchor hands out no fragment.
         for lane in self._lanes:
-            for event, count in lane.counters.items():
-                fragment.counters[event] = fragment.counters.get(event, 0) + count
-                lane.counters[event] = 0
+            fragment.events.update(lane.events.take())
         fragment.seconds = time.perf_counter() - began
         return fragment
 

@@ -11,6 +11,8 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
+from rllib_geoffpac.lanes.events import ENV_RUNNERS_HUNG, ENV_RUNNERS_LOST, EventCounts
+
 logger = logging.getLogger(__name__)
 
 _SECONDS_BETWEEN_RETRIES = 0.2
@@ -26,11 +28,11 @@ class RemoteRunners:
     Args:
         group: The training or the evaluation EnvRunnerGroup.
         config: The algorithm's config.
+        events: Where losses are counted.
     """
 
-    def __init__(self, group: EnvRunnerGroup, config: Any):
-        self.group, self.config = group, config
-        self.counters = {"env_runners_lost": 0, "env_runners_hung": 0}
+    def __init__(self, group: EnvRunnerGroup, config: Any, events: EventCounts):
+        self.group, self.config, self.events = group, config, events
         self._incarnations: dict[int, str] = {}  # who answered last, by worker index
 
     def actors(self) -> dict[int, Any]:
@@ -64,7 +66,7 @@ class RemoteRunners:
                 # A runner can get lost and be rebuilt between two requests: no request fails then.
                 known = self._incarnations.get(runner, incarnation)
                 if incarnation != known and lost_since is None:
-                    self._count(runner, "env_runners_lost", "was lost")
+                    self._count(runner, ENV_RUNNERS_LOST, "was lost")
                 self._incarnations[runner] = incarnation
                 return answer
             except RayTaskError as error:
@@ -72,7 +74,7 @@ class RemoteRunners:
             except GetTimeoutError as error:
                 hung += 1
                 forget()
-                self._count(runner, "env_runners_hung", f"gave no answer for {time_limit:g} s")
+                self._count(runner, ENV_RUNNERS_HUNG, f"gave no answer for {time_limit:g} s")
                 if hung > self.config.max_env_failures_in_a_row or not self._restarts:
                     raise TimeoutError(
                         f"Env runner {runner} gave no answer for {time_limit:g} s, {hung} times in "
@@ -85,7 +87,7 @@ class RemoteRunners:
                 forget()
                 if lost_since is None:
                     lost_since = time.monotonic()
-                    self._count(runner, "env_runners_lost", "was lost")
+                    self._count(runner, ENV_RUNNERS_LOST, "was lost")
                 patience = self.config.env_runner_lost_timeout_s
                 if not self._restarts or time.monotonic() - lost_since > patience:
                     raise TimeoutError(
@@ -102,7 +104,7 @@ class RemoteRunners:
         return self.config.restart_failed_env_runners
 
     def _count(self, runner: int, event: str, what: str) -> None:
-        self.counters[event] += 1
+        self.events[event] += 1
         logger.warning(
             "Env runner %d %s: it is rebuilt and does its current work again; the weights come "
             "out the same.",

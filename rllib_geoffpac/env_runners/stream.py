@@ -9,6 +9,7 @@ import ray
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
 from rllib_geoffpac.env_runners.remote_runners import RemoteRunners
+from rllib_geoffpac.lanes.events import SAMPLING_EVENTS, EventCounts
 from rllib_geoffpac.lanes.fragments import Fragment
 from rllib_geoffpac.lanes.positions import LaneAnchor, split_lanes
 
@@ -28,7 +29,8 @@ class LaneStream:
     def __init__(self, group: EnvRunnerGroup, config: Any):
         self.group, self.config = group, config
         self.anchor = LaneAnchor.start(range(config.num_lanes))
-        self.runners = RemoteRunners(group, config)
+        self.events = EventCounts(SAMPLING_EVENTS)
+        self.runners = RemoteRunners(group, config, self.events)
         actors = self.runners.actors()
         lanes = split_lanes(config.num_lanes, len(actors)) if actors else []
         self._lanes = dict(zip(actors, lanes, strict=True))
@@ -63,6 +65,8 @@ class LaneStream:
                     **self._explore_with,
                 )
             ]
+        for fragment in fragments:
+            self.events.update(fragment.events)
         self.anchor = LaneAnchor.concatenate([fragment.end for fragment in fragments])
         return fragments
 

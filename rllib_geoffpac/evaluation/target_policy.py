@@ -24,6 +24,7 @@ from ray.rllib.utils.typing import StateDict
 
 from rllib_geoffpac.env_runners.remote_runners import RemoteRunners
 from rllib_geoffpac.env_runners.target_policy_env_runner import EvaluationEpisode
+from rllib_geoffpac.lanes.events import ENV_FAILURES
 from rllib_geoffpac.maths.value import monte_carlo_values
 
 J_PI = "j_pi"
@@ -45,10 +46,11 @@ def evaluate_target_policy(algorithm: Any, group: EnvRunnerGroup) -> tuple[dict,
     evaluated_at = algorithm.stream.anchor.lockstep * config.num_lanes
     algorithm.weights_taken.set()
     if algorithm.evaluation_runners is None:
-        algorithm.evaluation_runners = RemoteRunners(group, config)
+        algorithm.evaluation_runners = RemoteRunners(group, config, algorithm.evaluation_events)
     runners = algorithm.evaluation_runners
     episodes = play_episodes(runners, config.evaluation_duration, algorithm.iteration, weights)
-    results = summarize(episodes) | runners.counters
+    runners.events[ENV_FAILURES] += sum(episode.failures for episode in episodes)
+    results = summarize(episodes) | runners.events
     # RLlib repeats the latest evaluation in every result: this tells which step it belongs to.
     results["evaluated_at_env_steps"] = evaluated_at
     logger = MetricsLogger(root=False)

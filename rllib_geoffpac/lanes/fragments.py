@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rllib_geoffpac.lanes.events import EventCounts
 from rllib_geoffpac.lanes.positions import LaneAnchor
 
 
@@ -94,8 +95,8 @@ class Fragment:
     end: LaneAnchor
     finished: list[tuple[int, int, float, int]] = field(default_factory=list)
     """Finished behaviour episodes: (lockstep, lane, return, length)."""
-    counters: dict[str, int] = field(default_factory=dict)
-    """Events worth counting: env failures, lanes restarted, lanes brought back by re-simulation."""
+    events: EventCounts = field(default_factory=EventCounts)
+    """What happened in the lanes since the last fragment."""
     seconds: float = 0.0
     """Time spent simulating."""
     data_source: str = "simulated"

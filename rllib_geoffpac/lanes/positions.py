@@ -69,6 +69,17 @@ class LaneAnchor:
             np.array(chain_starts),
         )
 
+    def get_state(self) -> dict[str, Any]:
+        """Returns plain values and arrays, for a checkpoint."""
+        logs = self.action_logs
+        return vars(self) | {"action_logs": logs and [log._asdict() for log in logs]}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> LaneAnchor:
+        """Returns the anchor of `get_state`."""
+        logs = state["action_logs"]
+        return cls(**{**state, "action_logs": logs and [ActionLog(**log) for log in logs]})
+
     def position(self, index: int) -> LanePosition:
         """Returns where one of the lanes stands."""
         return LanePosition(

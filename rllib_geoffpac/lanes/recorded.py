@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from rllib_geoffpac.lanes.events import ENV_FAILURES, LANES_NOT_REPRODUCIBLE, EventCounts
 from rllib_geoffpac.lanes.fragments import LaneColumns
 from rllib_geoffpac.lanes.positions import LanePosition
 from rllib_geoffpac.lanes.recorded_stream import CHUNK_LENGTH, Chunk, RecordedStream
 from rllib_geoffpac.lanes.simulated import SimulatedLane
 
-_DATA_DEPEND_ON_MORE = ("env_failures", "lanes_not_reproducible")
+_DATA_DEPEND_ON_MORE = (ENV_FAILURES, LANES_NOT_REPRODUCIBLE)
 
 
 class RecordedLane:
@@ -31,7 +32,7 @@ class RecordedLane:
         self._make_lane, self._stream, self.lane = make_lane, stream, lane
         self.lockstep, self.position = 0, LanePosition.start()
         self.data_source = "simulated"
-        self.counters = {"recorded_chunks_damaged": 0}
+        self.events = EventCounts()
         self._simulated: SimulatedLane | None = None
         self._simulated_at = 0  # the lockstep where the simulating lane stands; -1: elsewhere
         # A lane that once left the stream, by a failing environment for example, never returns.
@@ -79,8 +80,7 @@ class RecordedLane:
         if not self._on_stream:
             return
         self._chunk = self._stream.read(self.lane, number)
-        self.counters["recorded_chunks_damaged"] += self._stream.num_damaged
-        self._stream.num_damaged = 0
+        self.events.update(self._stream.events.take())
         if self._chunk is None:
             if offset == 0:
                 here = self.position
@@ -128,11 +128,9 @@ class RecordedLane:
         part = lane.run(min(count, CHUNK_LENGTH - offset))
         self.lockstep += len(part)
         self._simulated_at, self.position = self.lockstep, lane.position
-        if any(lane.counters[event] for event in _DATA_DEPEND_ON_MORE):
+        if any(lane.events[event] for event in _DATA_DEPEND_ON_MORE):
             self._on_stream, self._growing = False, None
-        for event, number in lane.counters.items():
-            self.counters[event] = self.counters.get(event, 0) + number
-            lane.counters[event] = 0
+        self.events.update(lane.events.take())
         self._record(part)
         return part
 

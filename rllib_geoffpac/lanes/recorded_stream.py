@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from rllib_geoffpac.lanes.events import RECORDED_CHUNKS_DAMAGED, EventCounts
 from rllib_geoffpac.lanes.fragments import LaneColumns
 from rllib_geoffpac.lanes.stream_identity import stream_name
 
@@ -70,8 +71,7 @@ class RecordedStream:
     def __init__(self, cache: str | Path, description: dict[str, Any], max_bytes: float):
         self.cache, self.max_bytes = Path(cache), max_bytes
         self.folder = self.cache / stream_name(description)
-        self.num_damaged = 0
-        """Damaged chunks that were found and removed."""
+        self.events = EventCounts()
         self._records = True
         self._writes, self._bytes = 0, 0
         if not (self.folder / "stream.json").exists():
@@ -85,7 +85,7 @@ class RecordedStream:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
-            self.num_damaged += 1
+            self.events[RECORDED_CHUNKS_DAMAGED] += 1
             logger.warning(
                 "The recorded chunk %s is damaged (%s): it is removed and simulated again.",
                 path,

@@ -12,6 +12,12 @@ import numpy as np
 
 from rllib_geoffpac.envs.make_env import observation_dtype, observation_shape
 from rllib_geoffpac.lanes.behavior import BehaviorPolicy, UniformBehavior
+from rllib_geoffpac.lanes.events import (
+    ENV_FAILURES,
+    LANES_NOT_REPRODUCIBLE,
+    LANES_RESIMULATED,
+    EventCounts,
+)
 from rllib_geoffpac.lanes.fragments import LaneColumns
 from rllib_geoffpac.lanes.positions import LanePosition
 from rllib_geoffpac.lanes.seeding import behavior_stream
@@ -51,7 +57,7 @@ class SimulatedLane:
         self.env = make_env()
         self.behavior = make_behavior(self.env)
         self.episode, self.step, self.episode_return = 0, 0, 0.0
-        self.counters = {"env_failures": 0, "lanes_resimulated": 0, "lanes_not_reproducible": 0}
+        self.events = EventCounts()
         self._observation: Any = None  # as the environment gave it; None before the first reset
         self._chain_starts = True
         self._failures_in_a_row = 0
@@ -114,7 +120,7 @@ class SimulatedLane:
         if position.observation is None:
             self._observation = None
             return
-        self.counters["lanes_resimulated"] += 1
+        self.events[LANES_RESIMULATED] += 1
         self._reset()
         if self.episode != position.episode:  # its reset failed, and the next episode has begun
             return
@@ -139,7 +145,7 @@ class SimulatedLane:
             position.step,
             position.episode,
         )
-        self.counters["lanes_not_reproducible"] += 1
+        self.events[LANES_NOT_REPRODUCIBLE] += 1
         self.episode += 1
         self._chain_starts = True
         self._reset()
@@ -244,7 +250,7 @@ class SimulatedLane:
 
     def _survive(self, error: Exception, where: str) -> None:
         """Counts a failure of the environment; raises it when there were too many in a row."""
-        self.counters["env_failures"] += 1
+        self.events[ENV_FAILURES] += 1
         self._failures_in_a_row += 1
         if self._failures_in_a_row > self.max_failures:
             what = f"{where} raised {type(error).__name__}: {error}"

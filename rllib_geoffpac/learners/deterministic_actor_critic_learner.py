@@ -7,7 +7,6 @@ from single transitions drawn from the ring.
 from __future__ import annotations
 
 import math
-import time
 from typing import Any
 
 import numpy as np
@@ -61,7 +60,7 @@ class DDPGLearner(LaneLearner):
 
     @override(TorchLearner)
     def _update(self, batch: dict[str, Any], **kwargs: Any) -> tuple:
-        began, before = time.perf_counter(), self.updates.count
+        before = self.updates.count
         # Adam's moments of a unit that is never active decay into denormal numbers, which cost a
         # multiple of normal ones; a flag of the thread, so set it here.
         torch.set_flush_denormal(True)
@@ -71,8 +70,8 @@ class DDPGLearner(LaneLearner):
             self._learn_lockstep({name: column[t : t + 1] for name, column in columns.items()})
         metrics = self.updates.metrics()
         loss = metrics.get("critic_loss", 0.0)
-        metrics["diverged"] = float(not self._check_parameters(loss))
-        metrics["learn_seconds"] = time.perf_counter() - began
+        self.diverged = not self._check_parameters(loss)
+        metrics["diverged"] = float(self.diverged)
         for name, value in metrics.items():
             self.metrics.log_value((DEFAULT_MODULE_ID, name), value, window=1)
         self.metrics.log_value(

@@ -24,7 +24,14 @@ COMPONENT_REPLAY = "replay"
 
 
 class LaneLearner(CheckpointedPart, TorchLearner):
-    """Consumes all lanes in lockstep, in lane order; one learner only."""
+    """Consumes all lanes in lockstep, in lane order; one learner only.
+
+    Attributes:
+        diverged: Whether the latest update left something that is not finite. What is kept then
+            are the last finite parameters.
+    """
+
+    diverged = False
 
     @override(TorchLearner)
     def build(self) -> None:

@@ -85,7 +85,7 @@ def test_a_failed_episode_is_skipped_and_the_chain_restarts(fault):
     healthy = healthy_lane.run(400)
     lane = lane_of(max_failures=2, fault=fault, fault_seed=seed_of(2), fault_step=4)
     columns = lane.run(400)
-    assert lane.counters["env_failures"] == 1
+    assert lane.events["env_failures"] == 1
     start_of_3 = [row for row, episode, _ in lane.starts if episode == 3]
     np.testing.assert_array_equal(np.flatnonzero(columns.chain_start), [0, *start_of_3])
     # Episode 3 is what it would have been, only earlier.
@@ -118,7 +118,7 @@ def test_too_many_failures_in_a_row_end_with_the_original_error():
     with pytest.raises(EnvironmentFailure, match="lost its connection") as raised:
         lane.run(50)
     assert isinstance(raised.value.__cause__, OSError)
-    assert lane.counters["env_failures"] == 4
+    assert lane.events["env_failures"] == 4
 
 
 @pytest.mark.parametrize("fault", ["raise", "raise_in_reset"])

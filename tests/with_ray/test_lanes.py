@@ -104,7 +104,7 @@ def test_another_runner_continues_from_an_anchor(jump):
         np.testing.assert_array_equal(getattr(fragment, name), getattr(expected, name))
     assert not fragment.chain_start.any()
     assert fragment.finished == expected.finished
-    assert fragment.counters["lanes_resimulated"] == 5
+    assert fragment.events["lanes_resimulated"] == 5
     assert skipped is None or len(skipped) == 5 * jump
 
 
@@ -142,7 +142,7 @@ def test_an_environment_that_is_not_reproducible_starts_new_episodes(caplog):
     anchor = sample(BehaviorEnvRunner(config=config), 0, 9).end
     fragment = sample(BehaviorEnvRunner(config=config), 9, 5, anchor)
     assert fragment.chain_start[0].all()  # the traces restart
-    assert fragment.counters["lanes_not_reproducible"] == 5
+    assert fragment.events["lanes_not_reproducible"] == 5
     np.testing.assert_array_equal(fragment.end.episodes, anchor.episodes + 1)
     assert "not deterministic given its reset seed" in caplog.text
 

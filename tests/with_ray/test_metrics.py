@@ -117,3 +117,32 @@ def test_a_diverged_trial_ends_with_its_last_finite_weights(ray, kernel):
         parameters = learner_of(algo).rl_module.state_dict().values()
         assert all(torch.isfinite(p).all() for p in parameters)
     assert result["diverged"] and result["done"]
+
+
+def test_a_resumed_run_goes_on_counting_its_events(ray, tmp_path):
+    """Every restore simulates the lanes' current episodes again: five events more."""
+    config = tiny_config().evaluation(evaluation_interval=1, evaluation_duration=1)
+    counted = []
+    for leg in range(3):
+        with built(config.copy(copy_frozen=False)) as algo:
+            if leg:
+                algo.restore_from_path(tmp_path / f"{leg - 1}")
+            algo.evaluation_events["env_failures"] += 2
+            result = train(algo, 1)[0]
+            algo.save_to_path(tmp_path / f"{leg}")
+        counted.append(
+            (
+                result["env_runners"]["lanes_resimulated"],
+                result["evaluation"]["env_runners"]["env_failures"],
+            )
+        )
+    assert counted == [(0, 2), (5, 4), (10, 6)]
+
+
+def test_seconds_of_simulating_and_learning_are_those_of_the_whole_iteration(ray):
+    with built(tiny_config().env_runners(rollout_fragment_length=3)) as algo:
+        result = train(algo, 1)[0]
+    simulating = result["env_runners"]["simulation_seconds"]
+    learning = result["learners"]["default_policy"]["learn_seconds"]
+    whole = 150 / result["env_steps_per_s"]
+    assert 0.2 * whole < learning < simulating + learning < whole

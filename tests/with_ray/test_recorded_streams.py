@@ -176,7 +176,7 @@ def test_a_damaged_chunk_is_detected_and_simulated_again(tmp_path, damage, caplo
     victim.write_bytes(damage(content))
     again = sample(recording_config(tmp_path), lengths)
     assert_same_data(again, good)
-    assert sum(fragment.counters["recorded_chunks_damaged"] for fragment in again) == 1
+    assert sum(fragment.events["recorded_chunks_damaged"] for fragment in again) == 1
     assert str(victim) in caplog.text and "simulated again" in caplog.text
     assert victim.read_bytes() == content
     assert sources(sample(recording_config(tmp_path), lengths)) == ["replayed"] * 4
@@ -230,7 +230,7 @@ def test_data_after_a_failure_of_the_environment_are_not_recorded(tmp_path):
     FragileWalk.broken = False
     config = recording_config(tmp_path, FragileWalk, end=0.0)
     failed = sample(config, [500, 500])
-    assert failed[0].counters["env_failures"] == 1
+    assert failed[0].events["env_failures"] == 1
     assert {path.parent.name for path in chunks(tmp_path)} == {"lane-1", "lane-2"}
     later = sample(config, [500, 500])  # now it works
     assert later[0].data_source == "mixed"
@@ -243,7 +243,7 @@ def test_an_environment_that_is_not_reproducible_leaves_the_stream(tmp_path, cap
     recorded = sample(config, [450])
     beyond = sample(config, [450, 300])
     assert_same_data(beyond[:1], recorded)
-    assert beyond[1].counters["lanes_not_reproducible"] > 0
+    assert beyond[1].events["lanes_not_reproducible"] > 0
     assert "not deterministic" in caplog.text
     recorded_again = sample(config, [450])
     assert_same_data(recorded_again, recorded)  # nothing was added to it

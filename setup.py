@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 from setuptools import find_packages, setup
@@ -12,9 +13,15 @@ def example_packages() -> list[str]:
     return [EXAMPLES, *(f"{EXAMPLES}.{name}" for name in dict.fromkeys(folders))]
 
 
+def version() -> str:
+    """The version that `rllib_geoffpac/__init__.py` states, read without importing it."""
+    source = (ROOT / "rllib_geoffpac" / "__init__.py").read_text(encoding="utf-8")
+    return re.search(r'^__version__ = "(.+)"$', source, re.MULTILINE)[1]
+
+
 setup(
     name="rllib_geoffpac",
-    version="1.0.0",
+    version=version(),
     description="Geoff-PAC, the Generalized Off-Policy Actor-Critic, as a Ray RLlib plugin",
     long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
@@ -22,26 +29,40 @@ setup(
     python_requires=">=3.10",
     packages=[*find_packages(include=["rllib_geoffpac*", "rllib_cli*"]), *example_packages()],
     package_dir={EXAMPLES: "tuned_examples"},
-    package_data={name: ["*.yaml"] for name in example_packages()},
+    package_data={
+        **{name: ["*.yaml"] for name in example_packages()},
+        "rllib_geoffpac": ["py.typed"],
+        "rllib_cli": ["py.typed"],
+    },
     install_requires=[
         "ray[rllib]>=2.60,<2.61",
         "torch>=2.4",
         "gymnasium[mujoco]>=1.2,<1.3",
         "numpy>=2.0",
+        "threadpoolctl>=3.5",
         "typer>=0.15",
     ],
     extras_require={
+        "fast": ["jax>=0.7", "jaxlib"],
         "plots": ["matplotlib>=3.9", "scipy>=1.15"],
         "video": ["imageio[ffmpeg]>=2.34"],
         "offline": ["minari[hdf5]>=0.5.3; python_version >= '3.11'"],
+        "docs": [
+            "mkdocs>=1.6",
+            "mkdocs-material>=9.5",
+            "mkdocstrings[python]>=0.29",
+        ],
         "test": [
             "pytest>=8",
+            "pytest-cov>=6",
             "pytest-timeout>=2.3",
             "hypothesis>=6.100",
             "jsonschema>=4.21",
             "scipy>=1.15",
             "pandas>=2.2",
-            "ruff>=0.6",
+            "mypy>=1.15",
+            "ruff>=0.9",
+            "types-PyYAML",
         ],
     },
     entry_points={"console_scripts": ["rllib = rllib_cli.main:main"]},

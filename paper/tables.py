@@ -141,9 +141,10 @@ def _same_force(found: list[Entry]) -> list[str]:
     for name, variants in SAME_FORCE.items():
         cells = []
         for task in tasks:
-            keys = [(task, "GeoffPAC", variants[0]), (task, "ACE", variants[1])]
-            pair = [ran[key] for key in keys if key in ran]
-            cells.append(_against(*pair) if len(pair) == 2 else "")
+            pair = [
+                ran.get((task, *key)) for key in zip(("GeoffPAC", "ACE"), variants, strict=True)
+            ]
+            cells.append("" if None in pair else _against(*pair))
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return lines
 

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import traceback
 import warnings
 from pathlib import Path
 
@@ -9,6 +10,30 @@ import pytest
 
 KERNELS = ["torch", "fast"]
 """The learner's paths; a test with the fixture `kernel` runs on each of them."""
+
+
+class _DeprecationLog(logging.Handler):
+    """Shows what RLlib logs as deprecated; where our own packages use it, that is an error."""
+
+    OURS = tuple(str(Path(__file__).parents[1] / name) for name in ("rllib_geoffpac", "rllib_cli"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        callers = [
+            frame.filename
+            for frame in traceback.extract_stack()
+            if not frame.filename.endswith(("ray/_common/deprecation.py", "logging/__init__.py"))
+        ]
+        # The last is this method; before it the deprecated function (unless a decorator says it
+        # for the function) and who called it.
+        if any(name.startswith(self.OURS) for name in callers[-3:-1]):
+            raise DeprecationWarning(record.getMessage())
+        warnings.warn(record.getMessage(), DeprecationWarning, stacklevel=2)
+
+
+def pytest_configure() -> None:
+    log = logging.getLogger("ray._common.deprecation")  # where RLlib's `deprecation_warning` logs
+    log.setLevel(logging.WARNING)
+    log.addHandler(_DeprecationLog())
 
 
 @pytest.fixture(params=KERNELS)
@@ -25,7 +50,6 @@ def ray():
     here = str(Path(__file__).parent)
     os.environ["PYTHONPATH"] = os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])
     logging.getLogger("ray").setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", category=DeprecationWarning, module="ray")
     ray.shutdown()  # An algorithm built without this fixture has started one by itself.
     ray.init(
         address="local",  # never a cluster that happens to run on this machine
@@ -38,6 +62,13 @@ def ray():
     ray.shutdown()
 
 
+SLOW_FOLDERS = ("faults",)
+"""Folders whose tests are all slow: they kill processes and wait for Ray to notice."""
+
+
 def pytest_collection_modifyitems(items):
-    """Tests that need Ray run after the fast ones; otherwise the order stays."""
+    """Marks the slow folders; runs tests that need Ray after the others, in the same order."""
+    for item in items:
+        if item.path.parent.name in SLOW_FOLDERS:
+            item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: "ray" in getattr(item, "fixturenames", ()))

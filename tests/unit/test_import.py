@@ -64,6 +64,7 @@ def test_registering_imports_no_algorithm():
     assert run(code).split() == ["False"]
 
 
+@pytest.mark.slow
 def test_register_makes_them_known_to_a_second_ray():
     code = """
 import ray, rllib_geoffpac

@@ -14,9 +14,8 @@ import pandas as pd
 
 from paper.places import CURVES
 from paper.variants import variant_name
-from rllib_cli import folders
 from rllib_cli.errors import UserError
-from rllib_cli.plot.results import TrialResult
+from rllib_cli.plot.results import TrialResult, evaluated_at
 from rllib_cli.run.progress import STEPS
 
 COLUMNS = [
@@ -52,12 +51,19 @@ def curve(trial: TrialResult) -> list[dict[str, Any]]:
     """One row per evaluation of a trial (per report, if it was never evaluated).
 
     Its step budget is in the description that ``rllib train`` keeps beside the results.
+
+    Raises:
+        UserError: If that is missing.
     """
-    budget = folders.read_spec(trial.path.parent)["stop"][STEPS]
+    if STEPS not in trial.stop:
+        raise UserError(
+            f"{trial.experiment}: its step budget is not known, because experiment.json beside its "
+            f"trials is missing or has no stop key {STEPS}. Collect runs that 'rllib train' made."
+        )
+    budget = trial.stop[STEPS]
     rows: dict[int, dict[str, Any]] = {}
     for report in trial.reports:
-        # RLlib repeats the latest evaluation in every report until the next one.
-        at = int(report.get(f"{_EVALUATION}evaluated_at_env_steps", report[STEPS]))
+        at = int(evaluated_at(report))
         diverged = int(bool(report.get("diverged")))
         if at in rows:
             rows[at]["diverged"] = diverged

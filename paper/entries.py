@@ -97,7 +97,7 @@ def entries(curves: pd.DataFrame) -> list[Entry]:
     same seed gives the same numbers, so the one that went further counts, once.
     """
     found = []
-    for key, group in curves.groupby(_GROUP, sort=False):
+    for (algo, task, variant, budget), group in curves.groupby(_GROUP, sort=False):
         experiments = group.groupby("experiment")["seed"].nunique()
         experiment = experiments.sort_values(ascending=False, kind="stable").index[0]
         runs = []
@@ -108,7 +108,8 @@ def entries(curves: pd.DataFrame) -> list[Entry]:
             runs.append(max(copies, key=lambda copy: copy["env_steps"].iloc[-1]))
         furthest = max(run["env_steps"].iloc[-1] for run in runs)
         counted = [run for run in runs if _counts(run, furthest)]
-        found.append(Entry(*key, experiment, counted, len(runs) - len(counted)))
+        unfinished = len(runs) - len(counted)
+        found.append(Entry(algo, task, variant, budget, experiment, counted, unfinished))
     return sorted(found, key=_order)
 
 

@@ -141,10 +141,9 @@ def _same_force(found: list[Entry]) -> list[str]:
     for name, variants in SAME_FORCE.items():
         cells = []
         for task in tasks:
-            pair = [
-                ran.get((task, *key)) for key in zip(("GeoffPAC", "ACE"), variants, strict=True)
-            ]
-            cells.append("" if None in pair else _against(*pair))
+            keys = [(task, "GeoffPAC", variants[0]), (task, "ACE", variants[1])]
+            pair = [ran[key] for key in keys if key in ran]
+            cells.append(_against(*pair) if len(pair) == 2 else "")
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return lines
 

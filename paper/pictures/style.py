@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from rllib_cli.plot.plots import Row
 NAMES = {"GeoffPAC": "Geoff-PAC", "ACE": "ACE", "OffPAC": "Off-PAC", "DDPG": "DDPG", "TD3": "TD3"}
 # Okabe and Ito's colours, which people with any colour vision tell apart. ACE with the paper's
 # lambda_1 = 0 is Off-PAC: dashes let both be seen.
-LINES = {
+LINES: dict[str, dict[str, Any]] = {
     "GeoffPAC": {"color": "#D55E00"},
     "ACE": {"color": "#0072B2"},
     "OffPAC": {"color": "#009E73", "linestyle": (0, (4, 3))},

@@ -15,7 +15,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from rllib_cli.plot import statistics
 from rllib_cli.plot.plots import Row, short
 
-STYLE = {
+# matplotlib types the keys as literals, hence Any.
+STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,

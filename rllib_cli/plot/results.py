@@ -18,7 +18,6 @@ from rllib_geoffpac.validation import did_you_mean
 _NOT_PARAMETERS = ("seed",)
 # All that is read of a results folder; the checkpoints are large.
 _FILES = ("result.json", "params.json", folders.SPEC_FILE)
-# When an evaluation does not run in every iteration, its last result is repeated until the next.
 _EVALUATED_AT = "evaluation/env_runners/evaluated_at_env_steps"
 
 
@@ -32,6 +31,7 @@ class TrialResult:
         run: Name of the algorithm, if it was noted.
         params: The trial's settings, flat with dots.
         reports: One flat dict of metrics per iteration, in order.
+        stop: The stop criteria, if they were noted.
     """
 
     path: Path | None
@@ -39,6 +39,7 @@ class TrialResult:
     run: str
     params: dict[str, Any]
     reports: list[dict[str, Any]] = field(default_factory=list)
+    stop: dict[str, Any] = field(default_factory=dict)
 
     def curve(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
         """Returns ``(steps [N], values [N])`` of a metric, where it was measured."""
@@ -50,7 +51,7 @@ class TrialResult:
                 continue
             step = _steps(report)
             if metric.startswith("evaluation/"):
-                step = report.get(_EVALUATED_AT, step)
+                step = evaluated_at(report)
                 if steps and step == steps[-1]:
                     continue
             steps.append(step)
@@ -61,6 +62,11 @@ class TrialResult:
     def hours(self) -> float:
         """How long it trained."""
         return self.reports[-1].get("time_total_s", 0.0) / 3600 if self.reports else 0.0
+
+
+def evaluated_at(report: dict[str, Any]) -> float:
+    """The steps at which a report's evaluation was made: RLlib repeats it until the next one."""
+    return report.get(_EVALUATED_AT, _steps(report))
 
 
 def _steps(report: dict[str, Any]) -> float:
@@ -112,12 +118,14 @@ def _load_trial(file: Path) -> TrialResult:
     params_file = file.parent / "params.json"
     params = json.loads(params_file.read_text()) if params_file.exists() else {}
     experiment = file.parent.parent
+    spec = folders.read_spec(experiment)
     return TrialResult(
         path=file.parent,
         experiment=experiment.name,
-        run=folders.read_spec(experiment).get("run", ""),
+        run=spec.get("run", ""),
         params={key.replace("/", "."): value for key, value in flatten(params).items()},
         reports=[by_iteration[iteration] for iteration in sorted(by_iteration)],
+        stop=spec.get("stop", {}),
     )
 
 

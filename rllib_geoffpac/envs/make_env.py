@@ -13,7 +13,7 @@ from ray.rllib.env.multi_agent_env import MultiAgentEnv
 from ray.tune.registry import ENV_CREATOR, _global_registry
 
 from rllib_geoffpac.envs.mujoco import silence_mujoco_of
-from rllib_geoffpac.lanes.behavior import check_action_space
+from rllib_geoffpac.maths.action_spaces import check_action_space
 from rllib_geoffpac.validation import import_by_name
 
 

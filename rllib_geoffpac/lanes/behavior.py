@@ -7,6 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import gymnasium as gym
 import numpy as np
 
+from rllib_geoffpac.maths.action_spaces import check_action_space
 from rllib_geoffpac.validation import import_by_name
 
 
@@ -58,24 +59,6 @@ class TabularBehavior:
         cumulative = self._cumulative[observation]
         action = int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
         return action, float(self._log[observation, action])
-
-
-def check_action_space(space: gym.Space) -> gym.Space:
-    """Returns the action space, or says why mu and pi can't have a density on it."""
-    if isinstance(space, gym.spaces.Discrete):
-        return space
-    if isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating):
-        if space.is_bounded("both"):
-            return space
-        raise ValueError(
-            f"The action space {space} is unbounded: a uniform behaviour policy needs finite "
-            "bounds. Wrap the environment with gymnasium.wrappers.RescaleAction or give its "
-            "action_space finite `low` and `high`."
-        )
-    raise ValueError(
-        f"The action space {space} is not supported: allowed are a bounded float Box of any shape "
-        "and Discrete. Flatten Dict, Tuple, MultiDiscrete or MultiBinary actions in a wrapper."
-    )
 
 
 def make_behavior(behavior: Any, env: gym.Env) -> BehaviorPolicy:

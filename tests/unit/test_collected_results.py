@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from paper_runs import COMMANDS, RANDOM_AGENT, STEPS, collected, write_trial
 
-from paper import curves, entries, publish, summary, tables, variants
+from paper import collect, curves, entries, publish, summary, tables, variants
 from paper.pictures import grids
 from rllib_cli.errors import UserError
 from rllib_cli.plot import results
@@ -153,6 +153,26 @@ def test_trials_that_differ_in_an_unknown_setting_are_not_mixed(tmp_path):
     write_trial(tmp_path, 0, [-7.0], rho_clip=5.0)
     with pytest.raises(UserError, match=r"variant 'paper', seed 0.*PAPER_SETTINGS"):
         collected(tmp_path)
+
+
+def test_runs_without_their_description_are_refused(tmp_path):
+    write_trial(tmp_path, 0, [-6.0])
+    next(tmp_path.glob("*/experiment.json")).unlink()
+    with pytest.raises(UserError, match=r"step budget is not known.*experiment\.json"):
+        collected(tmp_path)
+
+
+def test_runs_are_collected_from_a_uri(tmp_path):
+    write_trial(tmp_path, 0, [-20.0, -6.0])
+    assert collected(tmp_path.as_uri()).equals(collected(tmp_path))
+
+
+def test_a_folder_that_is_not_there_ends_the_command_with_status_2(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["collect", str(tmp_path / "missing")])
+    with pytest.raises(SystemExit) as stopped:
+        collect.main()
+    assert stopped.value.code == 2
+    assert "missing' does not exist" in capsys.readouterr().err
 
 
 def test_seeds_that_come_later_join_the_committed_ones(tmp_path):

@@ -64,7 +64,7 @@ def test_an_affine_change_of_the_box_changes_nothing_in_rho(ray, name):
 REFUSED = {
     "unbounded box": (
         {"action_space": Box(-np.inf, np.inf, (2,), np.float32)},
-        r"is unbounded: a uniform behaviour policy needs finite bounds.*RescaleAction",
+        r"is unbounded: a uniform behaviour policy needs finite bounds.*TransformAction",
     ),
     "half bounded box": ({"action_space": Box(0, np.inf, (2,), np.float32)}, "is unbounded"),
     "dict actions": ({"action_space": Dict(a=Discrete(2))}, "action space Dict.*not supported"),

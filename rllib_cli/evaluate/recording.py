@@ -1,4 +1,4 @@
-"""Writes the episodes of an environment as videos, without a display."""
+"""Writes the episodes of an environment as videos, without a display (imports gymnasium)."""
 
 import os
 from pathlib import Path

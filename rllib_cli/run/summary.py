@@ -1,4 +1,4 @@
-"""What the user sees when an experiment ends."""
+"""What the user sees when an experiment ends (imports Ray)."""
 
 import os
 import shlex

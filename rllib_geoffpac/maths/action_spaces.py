@@ -31,8 +31,8 @@ def check_box(space: gym.spaces.Box) -> gym.spaces.Box:
     """
     if not np.issubdtype(space.dtype, np.floating):
         raise ValueError(
-            f"The action space {space} is not supported: it has whole-number actions. Give the Box "
-            "a floating-point dtype, or use a Discrete space."
+            f"The action space {space} is not supported: allowed are a Box of floats and Discrete. "
+            "It has whole-number actions: give it a floating-point dtype, or use a Discrete space."
         )
     if not space.is_bounded("both"):
         # RescaleAction maps infinite bounds to NaN, and ClipAction makes bounds infinite.

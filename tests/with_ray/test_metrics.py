@@ -3,70 +3,89 @@
 import numpy as np
 import pytest
 import torch
-from harness import CONFIGS, built, learner_of, tiny_config, train
+from harness import Walk, built, learner_of, tiny_config, train
 
-LEARNER = {
-    "value_loss",
-    "rho_mean",
-    "rho_clipped_mean",
-    "rho_clipped_share",
-    "rho_effective_sample_fraction",
-    "density_ratio_mean",
-    "f1_mean",
-    "m1_mean",
-    "z1_norm",
-    "value_mean",
-    "value_std",
-    "policy_std",
-    "policy_entropy",
-    "objective_estimate",
-    "learn_seconds",
-    "diverged",
-}
+from rllib_cli.experiment.parse import flatten
+from rllib_geoffpac import DDPGConfig, GeoffPACConfig, TD3Config
+from rllib_geoffpac.callbacks import TwoCirclePolicy
+from rllib_geoffpac.metrics import ALGORITHMS, EMPHATIC, METRICS, Metric, metrics_of
+
 SECOND_TERM = {"f2_norm", "z2_norm"}
-DENSITY_RATIO = {"density_ratio_loss"}
-ENV_RUNNERS = {
-    "episode_return_mean",
-    "episode_return_min",
-    "episode_return_max",
-    "episode_len_mean",
-    "num_episodes",
-    "num_env_steps_sampled",
-    "num_env_steps_sampled_lifetime",
-    "simulation_seconds",
-}
-EVALUATION = {
-    "j_pi",
-    "j_pi_stderr",
-    "episode_return_mean",
-    "episode_return_stderr",
-    "episode_len_mean",
-    "num_episodes",
-    "evaluated_at_env_steps",
-}
 
 
-@pytest.mark.parametrize("algorithm", CONFIGS)
-def test_all_metrics_are_there_and_finite(ray, kernel, algorithm):
-    config = tiny_config(algorithm, kernel).evaluation(evaluation_interval=1, evaluation_duration=2)
+def small_config(algorithm: str):
+    """A run of any algorithm in which everything that it can learn is learned."""
+    if algorithm in EMPHATIC:
+        return tiny_config(algorithm)
+    return (
+        {"DDPG": DDPGConfig, "TD3": TD3Config}[algorithm]()
+        .environment(Walk)
+        .training(num_lanes=5, replay_capacity=200, replay_batch_size=16, learning_starts=10)
+        .env_runners(num_env_runners=0, rollout_fragment_length=20)
+        .rl_module(model_config={"fcnet_hiddens": [8, 8]})
+        .reporting(min_sample_timesteps_per_iteration=150)
+    )
+
+
+def last_result(config) -> dict:
+    """The flat result of the second iteration."""
     with built(config) as algo:
         result = train(algo, 2)[-1]
-    expected = LEARNER | (SECOND_TERM | DENSITY_RATIO if algorithm == "GeoffPAC" else set())
-    groups = [
-        (expected, result["learners"]["default_policy"]),
-        (ENV_RUNNERS, result["env_runners"]),
-        (EVALUATION, result["evaluation"]["env_runners"]),
-        ({"env_steps_per_s"}, result),
-    ]
-    for names, values in groups:
-        assert names <= set(values), names - set(values)
-        for name in names:
-            assert np.isfinite(values[name]), name
+    result.pop("config")
+    return {key: value for key, value in flatten(result).items() if value != {}}
+
+
+def assert_agree(result: dict, metrics: tuple[Metric, ...], evaluation: bool) -> None:
+    """Every key of a result is a row of the table, and every unconditional row a key."""
+    assert [key for key in result if not any(row.matches(key) for row in metrics)] == []
+    expected = [m for m in metrics if not m.when and (evaluation or not m.needs_evaluation)]
+    assert [m.key for m in expected if not any(map(m.matches, result))] == []
+    numbers = [m.key for m in expected if m.is_number and not m.is_open]
+    assert [key for key in numbers if not np.isfinite(result[key])] == []
+
+
+@pytest.mark.parametrize("evaluation", [False, True], ids=["training alone", "with evaluation"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_results_contain_what_the_table_says_and_nothing_else(ray, algorithm, evaluation):
+    config = small_config(algorithm)
+    if evaluation:
+        config.evaluation(evaluation_interval=1, evaluation_duration=2)
+    result = last_result(config)
+    assert_agree(result, metrics_of(algorithm), evaluation)
     assert len(result["weights_digest"]) == 12
     assert result["num_env_steps_sampled_lifetime"] == 300
+
+
+@pytest.mark.parametrize("algorithm", EMPHATIC)
+def test_both_kernels_report_the_same(ray, kernel, algorithm):
+    result = last_result(tiny_config(algorithm, kernel))
+    assert_agree(result, metrics_of(algorithm), evaluation=False)
+    assert ("learners/default_policy/density_ratio_loss" in result) == (algorithm == "GeoffPAC")
     if algorithm != "GeoffPAC":
-        assert not DENSITY_RATIO & set(groups[0][1])
-        assert groups[0][1]["density_ratio_mean"] == 1
+        assert result["learners/default_policy/density_ratio_mean"] == 1
+
+
+def test_every_conditional_metric_is_reported_under_its_condition(ray):
+    """`gamma_hat` above 0 and continuous actions (Geoff-PAC here), replay that has begun (DDPG)."""
+    seen: set[str] = set()
+    for algorithm in ("GeoffPAC", "DDPG"):
+        config = small_config(algorithm).evaluation(evaluation_interval=1, evaluation_duration=2)
+        seen |= set(last_result(config))
+    now_and_then = ("perf/", "two_circle/")
+    conditional = [m for m in METRICS if m.when and not m.key.startswith(now_and_then)]
+    assert [m.key for m in conditional if not any(map(m.matches, seen))] == []
+
+
+def test_the_callback_reports_the_way_to_the_outer_circle(ray):
+    config = (
+        GeoffPACConfig()
+        .environment("TwoCircle-v0")
+        .training(module="tabular", num_lanes=2)
+        .callbacks(TwoCirclePolicy)
+        .reporting(min_sample_timesteps_per_iteration=20)
+    )
+    (row,) = (m for m in METRICS if not m.algorithms)
+    assert last_result(config)[row.key] == pytest.approx(0.5, abs=0.1)
 
 
 def test_the_overlap_force_of_ace_reports_its_term(ray, kernel):

@@ -87,7 +87,7 @@ def metric_and_mode(experiment: Experiment) -> tuple[str, str]:
     """What 'best' means for an experiment."""
     metric = experiment.tune_config.get("metric")
     mode = experiment.tune_config.get("mode", "max")
-    return metric or result_keys.default_metric(experiment.run, experiment.config), mode
+    return metric or result_keys.default_metric(experiment), mode
 
 
 def write_spec(folder: str, spec: dict[str, Any]) -> None:

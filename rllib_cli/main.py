@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rllib_cli import plugins
 from rllib_cli.errors import UserError
 from rllib_cli.experiment import parse as experiments
 from rllib_cli.options import (
@@ -33,7 +34,8 @@ from rllib_cli.options import (
 
 app = typer.Typer(
     name="rllib",
-    help="Train, evaluate and plot RLlib algorithms: GeoffPAC, ACE, OffPAC and all that RLlib has.",
+    help="Train, evaluate and plot RLlib algorithms: "
+    f"{', '.join(plugins.algorithms())} and all that RLlib has.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

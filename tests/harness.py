@@ -12,7 +12,6 @@ import torch
 
 from rllib_geoffpac import ACEConfig, GeoffPACConfig, OffPACConfig
 from rllib_geoffpac.algorithms.geoff_pac import GeoffPAC
-from rllib_geoffpac.compat import local_learner
 from rllib_geoffpac.env_runners.remote_runners import RemoteRunners
 from rllib_geoffpac.envs import FiniteMDPEnv
 from rllib_geoffpac.evaluation.target_policy import play_episodes
@@ -117,7 +116,7 @@ def digests(config, iterations: int = 3) -> list[str]:
 
 def learner_of(algo: GeoffPAC):
     """The local learner."""
-    return local_learner(algo.learner_group)
+    return algo.learner_group._learner
 
 
 def stream_of(algo: GeoffPAC, num_locksteps: int) -> list:

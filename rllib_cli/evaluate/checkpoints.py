@@ -14,7 +14,7 @@ from typing import Any
 
 from rllib_cli import folders, storage
 from rllib_cli.errors import UserError, exception_summary
-from rllib_cli.experiment.code_references import KEPT_AS_TEXT, takes_code
+from rllib_cli.experiment.code_references import is_kept_as_text, takes_code
 
 _MODULE = Path("learner_group", "learner", "rl_module", "default_policy")
 _ENV_RUNNER = Path("env_runner")
@@ -113,7 +113,7 @@ def _config_from_json(checkpoint: Path) -> Any:
     settings = json.loads(params.read_text())
     # Other code is written to JSON as text that cannot be read back; a rollout needs none of it.
     settings = {
-        key: value for key, value in settings.items() if key in KEPT_AS_TEXT or not takes_code(key)
+        key: value for key, value in settings.items() if is_kept_as_text(key) or not takes_code(key)
     }
     return algorithm_class(spec["run"]).get_default_config().update_from_dict(settings)
 

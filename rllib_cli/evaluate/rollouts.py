@@ -1,12 +1,14 @@
 """Plays episodes of a trained policy in this process (imports RLlib; starts no Ray process).
 
-This package's algorithms are played by their own evaluation env runner, so that the figures are
-those that training reports. RLlib's algorithms go through their connector pipelines.
+An algorithm whose config has a runner for its target policy (:mod:`rllib_cli.plugins`) is played by
+it, so that the figures are those that training reports; RLlib's own go through their connectors.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import torch
 from ray.rllib.core import DEFAULT_MODULE_ID
@@ -17,8 +19,6 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.evaluate import checkpoints
 from rllib_cli.experiment.algorithms import check_env
-from rllib_geoffpac.algorithms.config import LaneAlgorithmConfig
-from rllib_geoffpac.env_runners import TargetPolicyEnvRunner
 from rllib_geoffpac.env_runners.target_policy_env_runner import EvaluationEpisode
 from rllib_geoffpac.envs.make_env import create_env
 from rllib_geoffpac.evaluation.target_policy import summarize as summarize
@@ -44,18 +44,18 @@ def play(config: Any, checkpoint: Path, options: Any, videos: list[str]) -> list
         raise UserError("The checkpoint was trained without an environment; give one with --env.")
     env = _env_maker(config, options, videos)
     weights = checkpoints.load_weights(checkpoint, options.weights_only)
-    if isinstance(config, LaneAlgorithmConfig):
-        return _play_target_policy(config, env, weights, options)
+    if hasattr(config, "target_policy_runner"):
+        return _play_with_its_own_runner(config, env, weights, options)
     return _play_with_connectors(config, env, weights, checkpoint, options)
 
 
-def _env_maker(config: Any, options: Any, videos: list[str]) -> Any:
+def _env_maker(config: Any, options: Any, videos: list[str]) -> Callable[[], gym.Env]:
     """Returns a function that makes the environment, recorded if the user wants videos."""
     name, env_config = config.env, dict(config.env_config)
     if isinstance(name, str):
         check_env(name)
 
-    def make() -> Any:
+    def make() -> gym.Env:
         arguments = {"render_mode": "rgb_array"} if options.video_dir else {}
         try:
             made = create_env(name, env_config, **arguments)
@@ -73,19 +73,12 @@ def _env_maker(config: Any, options: Any, videos: list[str]) -> Any:
     return make
 
 
-def _play_target_policy(
-    config: Any, make: Any, weights: dict[str, Any], options: Any
+def _play_with_its_own_runner(
+    config: Any, make: Callable[[], gym.Env], weights: dict[str, Any], options: Any
 ) -> list[EvaluationEpisode]:
-    # Not by a registered name: Tune would pickle the maker, and with it the list of videos.
-    config.environment(env=lambda context: make(), env_config={})
-    config.evaluation(
-        evaluation_interval=1,
-        evaluation_duration=options.episodes,
-        evaluation_num_env_runners=0,
-        evaluation_config={"explore": not options.deterministic, "num_env_runners": 0},
+    runner = config.target_policy_runner(
+        make, episodes=options.episodes, seed=options.seed, explore=not options.deterministic
     )
-    config.debugging(seed=options.seed)
-    runner = TargetPolicyEnvRunner(config=config.get_evaluation_config_object(), worker_index=0)
     try:
         _set_weights(runner.module, weights)
         episodes = runner.sample(episodes=list(range(options.episodes)))
@@ -108,7 +101,11 @@ def _set_weights(module: Any, weights: dict[str, Any]) -> None:
 
 
 def _play_with_connectors(
-    config: Any, make: Any, weights: dict[str, Any], checkpoint: Path, options: Any
+    config: Any,
+    make: Callable[[], gym.Env],
+    weights: dict[str, Any],
+    checkpoint: Path,
+    options: Any,
 ) -> list[EvaluationEpisode]:
     env = make()
     torch.manual_seed(options.seed)

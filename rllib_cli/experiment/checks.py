@@ -86,7 +86,7 @@ def check_config(config: dict[str, Any], run: str) -> None:
 def check_stop(experiment: Experiment) -> None:
     """Every stop key will be reported, and its value is a finite number."""
     for key, value in experiment.stop.items():
-        result_keys.check_result_key(key, "stop", experiment.run, experiment.config)
+        result_keys.check_result_key(key, "stop", experiment)
         _require(_is_finite_number(value), f"stop: {key}", value, "a finite number")
 
 
@@ -110,9 +110,7 @@ def check_run_settings(experiment: Experiment) -> None:
     if "metric" in tune_config:
         _require(isinstance(tune_config["metric"], str), "tune_config: metric",
                  tune_config["metric"], "the name of a result key")  # fmt: skip
-        result_keys.check_result_key(
-            tune_config["metric"], "tune_config: metric", experiment.run, experiment.config
-        )
+        result_keys.check_result_key(tune_config["metric"], "tune_config: metric", experiment)
     mode = tune_config.get("mode", "max")
     _require(mode in ("max", "min"), "tune_config: mode", mode, "'max' or 'min'")
     if tune_config.get("max_concurrent_trials") is not None:
@@ -161,10 +159,7 @@ def _check_checkpoint_config(experiment: Experiment) -> None:
         _require(isinstance(attribute, str), "checkpoint_config: checkpoint_score_attribute",
                  attribute, "the name of a result key")  # fmt: skip
         result_keys.check_result_key(
-            attribute,
-            "checkpoint_config: checkpoint_score_attribute",
-            experiment.run,
-            experiment.config,
+            attribute, "checkpoint_config: checkpoint_score_attribute", experiment
         )
 
 

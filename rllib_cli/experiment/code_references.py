@@ -9,17 +9,15 @@ import re
 import sys
 from typing import Any
 
+from rllib_cli import plugins
 from rllib_cli.errors import UserError
 from rllib_geoffpac.validation import import_by_name
 
 _REFERENCE = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")
 
-# Config keys that take code; ``env`` is handled apart, because gymnasium ids contain colons too.
+# RLlib's keys that take code; ``env`` is handled apart, because gymnasium ids contain colons too.
 CODE_KEYS = frozenset(
     {
-        "interest_fn",
-        "behavior",
-        "module",
         "callbacks",
         "callbacks_class",
         "custom_evaluation_function",
@@ -37,8 +35,10 @@ CODE_KEYS = frozenset(
     }
 )
 
-# This package's algorithms import these themselves: they stay text, so that params.json keeps them.
-KEPT_AS_TEXT = frozenset({"interest_fn", "behavior", "module"})
+
+def is_kept_as_text(key: str) -> bool:
+    """True for a key whose code the algorithm imports itself, so that params.json can keep it."""
+    return key in plugins.code_keys()
 
 
 def is_reference(value: Any) -> bool:
@@ -48,7 +48,7 @@ def is_reference(value: Any) -> bool:
 
 def takes_code(key: str) -> bool:
     """True for a config key whose value may be code."""
-    return key in CODE_KEYS or key.startswith("callbacks_on_")
+    return key in CODE_KEYS or is_kept_as_text(key) or key.startswith("callbacks_on_")
 
 
 def import_reference(reference: str, key: str, where: str = "config") -> Any:
@@ -80,7 +80,7 @@ def resolve(config: dict[str, Any], where: str = "config") -> dict[str, Any]:
     for key, value in config.items():
         if takes_code(key):
             imported = _import_all(value, key, where)
-            value = value if key in KEPT_AS_TEXT else imported
+            value = value if is_kept_as_text(key) else imported
         elif isinstance(value, dict) and key == "evaluation_config":
             value = resolve(value, f"{where}.{key}")
         resolved[key] = value

@@ -3,8 +3,7 @@
 ``tests/cli`` compares these lists with RLlib's and Tune's own, so that they cannot drift.
 """
 
-# Registered by ``import rllib_geoffpac``.
-GEOFFPAC_ALGORITHMS = ("GeoffPAC", "ACE", "OffPAC", "DDPG", "TD3")
+from rllib_cli import plugins
 
 # ray.rllib.algorithms.registry.ALGORITHMS, and TQC, which RLlib ships without registering it.
 RLLIB_ALGORITHMS = (
@@ -20,7 +19,7 @@ RLLIB_ALGORITHMS = (
     "SAC",
     "TQC",
 )
-ALGORITHMS = GEOFFPAC_ALGORITHMS + RLLIB_ALGORITHMS
+ALGORITHMS = plugins.algorithms() + RLLIB_ALGORITHMS
 
 # Algorithms that learn from recorded data and need no environment.
 OFFLINE_ALGORITHMS = ("BC", "CQL", "IQL", "MARWIL")
@@ -126,7 +125,4 @@ OLD_METRICS = {
     "evaluation/episode_reward_mean": "evaluation/env_runners/episode_return_mean",
     "evaluation/episode_return_mean": "evaluation/env_runners/episode_return_mean",
     "evaluation/env_runners/episode_reward_mean": "evaluation/env_runners/episode_return_mean",
-    "j_pi": "evaluation/env_runners/j_pi",
-    "evaluation/j_pi": "evaluation/env_runners/j_pi",
-    "env_runners/j_pi": "evaluation/env_runners/j_pi",
 }

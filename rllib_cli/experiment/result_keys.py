@@ -3,128 +3,129 @@
 A stop key that no result contains would let a trial run for ever.
 """
 
-from typing import Any
+import difflib
+from collections.abc import Iterable, Sequence
 
+from rllib_cli import plugins
 from rllib_cli.errors import UserError
 from rllib_cli.experiment import names
+from rllib_cli.experiment.parse import Experiment
+from rllib_geoffpac.metrics import ENV_RUNNERS, EVALUATION, LEARNER, METRICS, Metric, headlines
 from rllib_geoffpac.validation import did_you_mean
 
-TOP_LEVEL = (
-    "training_iteration",
-    "num_env_steps_sampled_lifetime",
-    "time_total_s",
-    "time_this_iter_s",
-    "time_since_restore",
-    "iterations_since_restore",
-    "timestamp",
-    "num_training_step_calls_per_iteration",
-)
-ENV_RUNNERS = (
-    "episode_return_mean",
-    "episode_return_min",
-    "episode_return_max",
-    "episode_len_mean",
+STEPS = "num_env_steps_sampled_lifetime"
+# Offline algorithms sample nothing: they count what they train on.
+STEPS_OFFLINE = "learners/__all_modules__/num_env_steps_trained_lifetime"
+EVALUATED_AT = f"{EVALUATION}/evaluated_at_env_steps"
+
+# What RLlib's own env runners report beside the metrics that every algorithm has.
+_MORE_OF_ENV_RUNNERS = (
     "episode_len_min",
     "episode_len_max",
     "episode_duration_sec_mean",
-    "num_episodes",
-    "num_episodes_lifetime",
-    "num_env_steps_sampled",
-    "num_env_steps_sampled_lifetime",
+    "num_agent_steps_sampled/<agent>",
+    "num_agent_steps_sampled_lifetime/<agent>",
+    "num_module_steps_sampled/<module>",
+    "num_module_steps_sampled_lifetime/<module>",
+    "agent_episode_return_mean/<agent>",
+    "module_episode_return_mean/<module>",
 )
-# Keys with one entry per agent or module below them.
-ENV_RUNNERS_PER_ID = (
-    "num_agent_steps_sampled",
-    "num_agent_steps_sampled_lifetime",
-    "num_module_steps_sampled",
-    "num_module_steps_sampled_lifetime",
-    "agent_episode_return_mean",
-    "module_episode_return_mean",
-)
-# What only this package's algorithms report: J_pi, the paper's metric, is measured in evaluation.
-GEOFFPAC_TOP_LEVEL = ("env_steps_per_s",)
-GEOFFPAC_ENV_RUNNERS = (
-    "simulation_seconds",
-    "env_failures",
-    "lanes_resimulated",
-    "lanes_not_reproducible",
-    "env_runners_lost",
-    "env_runners_hung",
-)
-GEOFFPAC_EVALUATION = ("j_pi", "j_pi_stderr", "episode_return_stderr")
-# Subtrees whose entries depend on the algorithm.
-OPEN_HEADS = ("timers", "perf", "fault_tolerance", "env_runner_group")
-MODULES = ("default_policy", "__all_modules__")
+# Settings with which a user brings code that may report what it likes.
+_OWN_CODE = ("callbacks", "learner_class", "env_runner_cls", "custom_evaluation_function")
 
 
-def check_result_key(key: str, where: str, run: str, config: dict[str, Any]) -> None:
-    """Raises UserError if no result of this experiment will contain ``key``.
+def metrics_of(experiment: Experiment) -> Sequence[Metric]:
+    """The metrics that an experiment's results may contain, evaluation or not."""
+    known = plugins.metrics_of(experiment.run, experiment.algorithm)
+    if known is not None:
+        return known
+    module = "<module>" if experiment.config.get("policies") else "default_policy"
+    learner = Metric("<metric...>", "", "", place=f"learners/{module}")
+    return (*RLLIB_METRICS, learner)
+
+
+def _of_rllib() -> tuple[Metric, ...]:
+    """What all of RLlib's algorithms report; evaluation env runners report what others do."""
+    shared = [metric for metric in METRICS if metric.rllib]
+    of_env_runners = [metric.name for metric in shared if metric.place == ENV_RUNNERS]
+    known = {metric.key for metric in shared}
+    more = [
+        Metric(name, "", "", place=place)
+        for place in (ENV_RUNNERS, EVALUATION)
+        for name in (*of_env_runners, *_MORE_OF_ENV_RUNNERS)
+        if f"{place}/{name}" not in known
+    ]
+    return (*shared, *more)
+
+
+RLLIB_METRICS = _of_rllib()
+
+
+def check_result_key(key: str, where: str, experiment: Experiment) -> None:
+    """Raises UserError if no result of this experiment will contain the number ``key``.
 
     Args:
         key: A flat result key such as ``env_runners/episode_return_mean``.
         where: What to call its place in the message, for instance ``stop``.
-        run: Name of the algorithm.
-        config: The experiment's config (evaluation and callbacks decide what is reported).
+        experiment: Its algorithm and config (evaluation and callbacks) decide what is reported.
     """
     if key in names.OLD_METRICS:
         raise UserError(
             f"{where}: {key!r} is no result key of RLlib's new API stack; "
             f"write {names.OLD_METRICS[key]!r}."
         )
-    head, _, tail = key.partition("/")
-    if head == "evaluation":
-        if not config.get("evaluation_interval"):
-            raise UserError(
-                f"{where}: {key!r} is only reported with evaluation switched on; "
-                "set evaluation_interval: 1 in config."
-            )
-        section, _, tail = tail.partition("/")
-        if section == "env_runners" and _in_env_runners(tail, config, evaluation=True, run=run):
-            return
-    elif head == "env_runners":
-        if _in_env_runners(tail, config, evaluation=False, run=run):
-            return
-    # A callback may log where it likes.
-    elif key in TOP_LEVEL or (tail and (head in OPEN_HEADS or config.get("callbacks"))):
-        return
-    elif head == "learners":
-        module, _, rest = tail.partition("/")
-        if rest and (module in MODULES or config.get("policies")):
-            return
-    elif key in GEOFFPAC_TOP_LEVEL and run in names.GEOFFPAC_ALGORITHMS:
-        return
-    known = known_keys(run, bool(config.get("evaluation_interval")))
-    raise UserError(
-        f"{where}: no result of {run} will contain {key!r}.{did_you_mean(key, known)} "
-        f"Known are {', '.join(known[:3])}, {', '.join(known[len(TOP_LEVEL) :][:2])} ... "
-        "and learners/default_policy/<metric>."
+    evaluates = bool(experiment.config.get("evaluation_interval"))
+    if key.startswith("evaluation/") and not evaluates:
+        raise UserError(
+            f"{where}: {key!r} is only reported with evaluation switched on; "
+            "set evaluation_interval: 1 in config."
+        )
+    metrics = metrics_of(experiment)
+    found = next((metric for metric in metrics if metric.matches(key)), None)
+    if found is None and not ("/" in key and _reports_more(experiment)):
+        known = [metric.key for metric in metrics if metric.is_number and not metric.is_open]
+        examples = sorted(known, key=lambda name: name.count("/"))[:4]
+        raise UserError(
+            f"{where}: no result of {experiment.run} will contain {key!r}."
+            f"{did_you_mean_key(key, known)} "
+            f"Known are {', '.join(examples)} ... and {LEARNER}/<metric>."
+        )
+    if found is not None and not found.is_number:
+        raise UserError(f"{where}: {key!r} is no number, but {found.unit}; take another key.")
+
+
+def _reports_more(experiment: Experiment) -> bool:
+    """Whether there is code of the user's own in the experiment."""
+    config = experiment.config
+    named = any(config.get(key) for key in _OWN_CODE)
+    return (
+        named
+        or any(key.startswith("callbacks_on_") for key in config)
+        or experiment.run not in names.ALGORITHMS
     )
 
 
-def _in_env_runners(tail: str, config: dict[str, Any], evaluation: bool, run: str) -> bool:
-    if tail in ENV_RUNNERS or (config.get("callbacks") and tail):
-        return True
-    own = (*GEOFFPAC_ENV_RUNNERS, *(GEOFFPAC_EVALUATION if evaluation else ()))
-    if tail in own:
-        return run in names.GEOFFPAC_ALGORITHMS
-    first, _, rest = tail.partition("/")
-    return first in ENV_RUNNERS_PER_ID and bool(rest)
+def did_you_mean_key(key: str, known: Iterable[str]) -> str:
+    """`` Did you mean 'x'?`` for a result key, also for the right name at a wrong place."""
+    by_name: dict[str, str] = {}
+    for candidate in sorted(known, key=len):
+        by_name.setdefault(_name(candidate), candidate)
+    if _name(key) in by_name:
+        return f" Did you mean {by_name[_name(key)]!r}?"
+    hint = did_you_mean(key, known)
+    close = difflib.get_close_matches(_name(key), by_name, n=1)
+    return hint or (f" Did you mean {by_name[close[0]]!r}?" if close else "")
 
 
-def known_keys(run: str, evaluation: bool) -> list[str]:
-    """The result keys that can be named in advance, most useful first."""
-    keys = [*TOP_LEVEL, *(f"env_runners/{key}" for key in ENV_RUNNERS)]
-    if evaluation:
-        if run in names.GEOFFPAC_ALGORITHMS:
-            keys += [f"evaluation/env_runners/{key}" for key in GEOFFPAC_EVALUATION]
-        keys += [f"evaluation/env_runners/{key}" for key in ENV_RUNNERS]
-    return keys
+def _name(key: str) -> str:
+    return key.rpartition("/")[2]
 
 
-def default_metric(run: str, config: dict[str, Any]) -> str:
-    """What 'best' means when the user does not say."""
-    if config.get("evaluation_interval"):
-        if run in names.GEOFFPAC_ALGORITHMS:
-            return "evaluation/env_runners/j_pi"
-        return "evaluation/env_runners/episode_return_mean"
-    return "env_runners/episode_return_mean"
+def default_metric(experiment: Experiment) -> str:
+    """What 'best' means when the user does not say: the first headline that will be reported."""
+    evaluates = experiment.config.get("evaluation_interval")
+    return next(
+        metric.key
+        for metric in headlines(metrics_of(experiment))
+        if evaluates or not metric.needs_evaluation
+    )

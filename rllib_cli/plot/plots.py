@@ -12,27 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from rllib_cli import storage
+from rllib_cli import plugins, storage
 from rllib_cli.errors import UserError
+from rllib_cli.experiment.result_keys import STEPS, STEPS_OFFLINE
 from rllib_cli.plot import results, statistics
 from rllib_cli.plot.results import TrialResult
 from rllib_cli.plot.statistics import Interval
-from rllib_cli.run.progress import STEPS, STEPS_OFFLINE
 from rllib_geoffpac.validation import did_you_mean
 
 FORMATS = (".png", ".pdf", ".svg")
 _MAX_CURVES = 12
-_LABELS = {
-    "evaluation/env_runners/j_pi": r"$J_\pi$ (target policy)",
-    "evaluation/env_runners/episode_return_mean": "episode return (evaluation)",
-    "env_runners/episode_return_mean": "episode return (training)",
-    "two_circle/pi_outer": r"$\pi(A \to B)$",
-    "gamma_hat": r"$\hat\gamma$",
-    "lambda_1": r"$\lambda_1$",
-    "lambda_2": r"$\lambda_2$",
-    "run": "algorithm",
-    "lr": "learning rate",
-}
+_METRIC_LABELS = {metric.key: metric.label for metric in plugins.all_metrics() if metric.label}
+_SETTING_LABELS = {"run": "algorithm", "lr": "learning rate", **plugins.setting_labels()}
 
 
 @dataclass(frozen=True)
@@ -176,7 +167,7 @@ def _group_label(key: tuple, keys: list[str]) -> str:
 
 def short(name: str) -> str:
     """A setting's name as a paper would print it."""
-    return _LABELS.get(name, name.split(".")[-1])
+    return _SETTING_LABELS.get(name, name.split(".")[-1])
 
 
 def _draw(
@@ -228,15 +219,14 @@ def _best_labels(panels: list[list[Row]]) -> set[str]:
 
 def metric_label(metric: str) -> str:
     """A metric's name as a paper would print it."""
-    return _LABELS.get(metric, metric.split("/")[-1].replace("_", " "))
+    return _METRIC_LABELS.get(metric, metric.split("/")[-1].replace("_", " "))
 
 
 def step_label(trials: list[TrialResult]) -> str:
     """What the horizontal axis counts."""
     report = trials[0].reports[-1]
-    if STEPS in report:
-        return "environment steps"
-    return "trained steps" if STEPS_OFFLINE in report else "training iterations"
+    counted = next((key for key in (STEPS, STEPS_OFFLINE) if key in report), "training_iteration")
+    return metric_label(counted)
 
 
 def _title(trials: list[TrialResult]) -> str:
@@ -280,7 +270,7 @@ def plot_command(paths: list[str], metric: str | None, by: str | None, out: str 
 
 def plain(label: str) -> str:
     """A label without the markup that only matplotlib understands."""
-    for name, pretty in _LABELS.items():
+    for name, pretty in _SETTING_LABELS.items():
         if pretty.startswith("$"):
             label = label.replace(pretty, name)
     return label

@@ -1,6 +1,5 @@
 """Reads the folders that Tune writes: one :class:`TrialResult` per trial, no Ray needed."""
 
-import difflib
 import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -8,17 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from rllib_cli import folders, storage
+from rllib_cli import folders, plugins, storage
 from rllib_cli.errors import UserError
 from rllib_cli.experiment.parse import flatten
-from rllib_cli.run.progress import STEPS, STEPS_OFFLINE
+from rllib_cli.experiment.result_keys import (
+    EVALUATED_AT,
+    RLLIB_METRICS,
+    STEPS,
+    STEPS_OFFLINE,
+    did_you_mean_key,
+)
+from rllib_geoffpac.metrics import headlines
 from rllib_geoffpac.validation import did_you_mean
 
 # Keys that tell a run, not a hyperparameter.
 _NOT_PARAMETERS = ("seed",)
 # All that is read of a results folder; the checkpoints are large.
 _FILES = ("result.json", "params.json", folders.SPEC_FILE)
-_EVALUATED_AT = "evaluation/env_runners/evaluated_at_env_steps"
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ class TrialResult:
 
 def evaluated_at(report: dict[str, Any]) -> float:
     """The steps at which a report's evaluation was made: RLlib repeats it until the next one."""
-    return report.get(_EVALUATED_AT, _steps(report))
+    return report.get(EVALUATED_AT, _steps(report))
 
 
 def _steps(report: dict[str, Any]) -> float:
@@ -160,7 +165,7 @@ def _sort_key(value: Any) -> tuple:
 
 
 def common_metric(trials: list[TrialResult], metric: str | None) -> str:
-    """Checks the metric that the user wants, or picks J_pi, or else the return.
+    """Checks the metric that the user wants, or picks the first headline that was reported.
 
     Raises:
         UserError: If no trial reported it.
@@ -174,21 +179,14 @@ def common_metric(trials: list[TrialResult], metric: str | None) -> str:
     }
     if metric is not None:
         if metric not in available:
-            by_end = {key.rsplit("/", 1)[-1]: key for key in sorted(available, key=len)[::-1]}
-            close = difflib.get_close_matches(metric.rsplit("/", 1)[-1], by_end, n=1)
-            hint = (
-                f" Did you mean {by_end[close[0]]!r}?" if close else did_you_mean(metric, available)
-            )
+            hint = did_you_mean_key(metric, available)
             raise UserError(f"--metric: no trial reported {metric!r}.{hint}")
         return metric
-    for candidate in (
-        "evaluation/env_runners/j_pi",
-        "evaluation/env_runners/episode_return_mean",
-        "env_runners/episode_return_mean",
-    ):
-        if candidate in available:
-            return candidate
+    candidates = {m.key: m for m in headlines([*plugins.all_metrics(), *RLLIB_METRICS])}
+    for key in candidates:
+        if key in available:
+            return key
     raise UserError(
-        "The trials report neither J_pi nor an episode return; choose one with --metric, for "
-        f"instance {min(available, key=len)!r}."
+        f"The trials report no {' and no '.join(m.headline for m in candidates.values())}; choose "
+        f"a metric with --metric, for instance {min(available, key=len)!r}."
     )

@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import rllib_cli
+from rllib_cli import plugins
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.experiment import checks
 from rllib_geoffpac.envs.mujoco import uses_mujoco
@@ -58,9 +60,8 @@ def start_ray(
 
 def package_folders() -> list[str]:
     """The folders of this project's packages, which a cluster's workers need as well."""
-    import rllib_geoffpac
-
-    return [str(Path(__file__).parents[1]), str(Path(rllib_geoffpac.__file__).parent)]
+    files = [rllib_cli.__file__, *(package.__file__ for package in plugins.packages())]
+    return [str(Path(file).parent) for file in files]
 
 
 def _own(references: list[str]) -> list[Any]:
@@ -76,7 +77,7 @@ def _own(references: list[str]) -> list[Any]:
         file = Path(getattr(module, "__file__", None) or "/").resolve()
         if "." not in name and here in file.parents and file.is_file():
             modules[name] = module
-    known = ("rllib_cli", "rllib_geoffpac", "__main__")
+    known = ["rllib_cli", "__main__", *(package.__name__ for package in plugins.packages())]
     return [
         module
         for name, module in sorted(modules.items())

@@ -2,17 +2,14 @@
 
 import math
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from rllib_cli.experiment.parse import flatten
+from rllib_cli.experiment.result_keys import STEPS, STEPS_OFFLINE
+from rllib_geoffpac.metrics import Metric
 
-STEPS = "num_env_steps_sampled_lifetime"
-# Offline algorithms sample nothing: they count what they train on.
-STEPS_OFFLINE = "learners/__all_modules__/num_env_steps_trained_lifetime"
-RETURN = "env_runners/episode_return_mean"
-EVALUATION_RETURN = "evaluation/env_runners/episode_return_mean"
-J_PI = "evaluation/env_runners/j_pi"
 # Stop keys that grow steadily, so that they tell the time left.
 STEADY_KEYS = (STEPS, "training_iteration", "time_total_s", STEPS_OFFLINE)
 
@@ -40,14 +37,24 @@ class Progress:
         console: A rich console for the user's lines.
         stop: The experiment's stop criteria, for targets and the time left.
         total: Number of trials.
+        metrics: What to show of a result: those with a headline.
         live: Draw a table that is updated in place.
         quiet: Print nothing on the way.
     """
 
-    def __init__(self, console: Any, stop: dict[str, float], total: int, live: bool, quiet: bool):
+    def __init__(
+        self,
+        console: Any,
+        stop: dict[str, float],
+        total: int,
+        metrics: Sequence[Metric],
+        live: bool,
+        quiet: bool,
+    ):
         self.console = console
         self.stop = stop
         self.total = total
+        self.metrics = metrics
         self.quiet = quiet
         self.views: dict[str, TrialView] = {}
         self.started = time.monotonic()
@@ -100,9 +107,9 @@ class Progress:
                 before = 0 if figures.get("training_iteration") == 1 else None
                 view.rate = None if before is None else steps / seconds
         view.steps = None if steps is None else int(steps)
-        for key in (J_PI, RETURN, EVALUATION_RETURN):
-            if _is_number(figures.get(key)):
-                view.metrics[key] = figures[key]
+        for metric in self.metrics:
+            if _is_number(figures.get(metric.key)):
+                view.metrics[metric.key] = figures[metric.key]
         view.source = str(result.get("data_source") or "")
         self._estimate_time_left(view, figures)
         if self._live is None and not self.quiet:
@@ -134,9 +141,8 @@ class Progress:
         parts = [view.name, self.steps_text(view)]
         if view.rate is not None:
             parts.append(f"{view.rate:,.0f} steps/s")
-        for key, title in ((J_PI, "J_pi"), (RETURN, "return"), (EVALUATION_RETURN, "eval return")):
-            if key in view.metrics:
-                parts.append(f"{title} {number(view.metrics[key])}")
+        for metric in self._reported([view]):
+            parts.append(f"{metric.headline} {number(view.metrics[metric.key])}")
         if view.source:
             parts.append(view.source)
         if view.status == "diverged":
@@ -144,6 +150,10 @@ class Progress:
         elif view.seconds_left is not None:
             parts.append(f"{duration(view.seconds_left)} left")
         return "  ".join(parts)
+
+    def _reported(self, views: Iterable[TrialView]) -> list[Metric]:
+        known = {key for view in views for key in view.metrics}
+        return [metric for metric in self.metrics if metric.key in known]
 
     def steps_text(self, view: TrialView) -> str:
         """``12,000/20,000 steps``, or without a target what was done."""
@@ -162,7 +172,8 @@ class Progress:
         table = Table(box=None, pad_edge=False)
         table.add_column("trial", overflow="fold")
         table.add_column("status")
-        for title in ("env steps", "steps/s", "J_pi", "return", "left"):
+        shown = self._reported(views)
+        for title in ("env steps", "steps/s", *(metric.headline for metric in shown), "left"):
             table.add_column(title, justify="right")
         for view in views[:_MAX_ROWS]:
             table.add_row(
@@ -170,8 +181,7 @@ class Progress:
                 f"{view.status} {view.source}".strip(),
                 self.steps_text(view).removesuffix(" steps"),
                 "" if view.rate is None else f"{view.rate:,.0f}",
-                number(view.metrics.get(J_PI)),
-                number(view.metrics.get(RETURN, view.metrics.get(EVALUATION_RETURN))),
+                *(number(view.metrics.get(metric.key)) for metric in shown),
                 duration(view.seconds_left) if view.status == "running" else "",
             )
         counts = {

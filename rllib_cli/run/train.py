@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from rllib_cli import folders, storage
 from rllib_cli.errors import UserError, exception_summary
-from rllib_cli.experiment import checks, search_space
+from rllib_cli.experiment import checks, result_keys, search_space
 from rllib_cli.experiment.code_references import find_references
 from rllib_cli.experiment.parse import Experiment, env_names
 from rllib_cli.quiet import Screen
+from rllib_geoffpac.metrics import headlines
 
 if TYPE_CHECKING:
     from rllib_cli.experiment.rllib_checks import Trial
@@ -167,7 +168,12 @@ def _run(plan: Plan, options: RunOptions, screen: Screen) -> int:
     tuner = make_tuner(plan.experiment, options.resume, options.wandb_project)
     live = screen.stream.isatty() and options.verbosity >= 0
     progress = Progress(
-        screen.console, plan.experiment.stop, len(plan.trials), live, options.verbosity < 0
+        screen.console,
+        plan.experiment.stop,
+        total=len(plan.trials),
+        metrics=headlines(result_keys.metrics_of(plan.experiment)),
+        live=live,
+        quiet=options.verbosity < 0,
     )
     with Session(progress) as session:
         results = tuner.fit()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -18,6 +19,7 @@ from rllib_geoffpac.evaluation.target_policy import evaluate_target_policy
 from rllib_geoffpac.lanes.behavior import BehaviorPolicy, make_behavior
 from rllib_geoffpac.lanes.stream_identity import why_not_recordable
 from rllib_geoffpac.learners.kernel_choice import why_not_fast
+from rllib_geoffpac.metrics import Metric, metrics_of
 from rllib_geoffpac.validation import unknown_key_message
 
 
@@ -219,6 +221,35 @@ class LaneAlgorithmConfig(AlgorithmConfig):
     def fragment_length(self, lockstep: int) -> int:
         """How many locksteps a fragment that begins at `lockstep` may have."""
         return self.rollout_fragment_length
+
+    # What the `rllib` command asks, see `rllib_cli.plugins`; `check_env` is part of it.
+
+    def result_metrics(self) -> tuple[Metric, ...]:
+        """The metrics of the results: those of the nearest ancestor that the table knows."""
+        names = (klass.__name__ for klass in self.algo_class.__mro__)
+        return next(filter(None, map(metrics_of, names)), ())
+
+    def target_policy_runner(
+        self, make_env: Callable[[], gym.Env], episodes: int, seed: int, explore: bool
+    ) -> TargetPolicyEnvRunner:
+        """Plays pi as evaluation while training does; changes this config.
+
+        Args:
+            make_env: Makes the environment, in place of the config's own.
+            episodes: How many will be played.
+            seed: Of the episodes and of the sampled actions.
+            explore: Whether actions are sampled from pi.
+        """
+        # Not by a registered name: Tune would pickle the function.
+        self.environment(env=lambda context: make_env(), env_config={})
+        self.evaluation(
+            evaluation_interval=1,
+            evaluation_duration=episodes,
+            evaluation_num_env_runners=0,
+            evaluation_config={"explore": explore, "num_env_runners": 0},
+        )
+        self.debugging(seed=seed)
+        return TargetPolicyEnvRunner(config=self.get_evaluation_config_object(), worker_index=0)
 
     @override(AlgorithmConfig)
     def get_evaluation_config_object(self) -> AlgorithmConfig | None:

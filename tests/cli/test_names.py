@@ -3,16 +3,17 @@
 import dataclasses
 
 from rllib_cli.experiment import checks, names, result_keys
+from rllib_cli.experiment.parse import Experiment
 from rllib_cli.experiment.search_space import SPELLINGS
 
 
 def test_the_static_list_of_algorithms_is_the_registry():
     from ray.rllib.algorithms.registry import ALGORITHMS
 
-    import rllib_geoffpac.algorithms
+    from rllib_geoffpac.algorithms import ALGORITHMS as OWN
 
     assert set(names.RLLIB_ALGORITHMS) == {*ALGORITHMS, "TQC"}
-    assert set(names.GEOFFPAC_ALGORITHMS) == set(rllib_geoffpac.algorithms.ALGORITHMS)
+    assert set(names.ALGORITHMS) == {*names.RLLIB_ALGORITHMS, *OWN}
 
 
 def test_every_listed_algorithm_can_be_loaded():
@@ -34,9 +35,9 @@ def test_every_new_name_of_an_old_setting_exists():
 
 
 def test_every_new_name_of_an_old_metric_is_accepted():
-    config = {"evaluation_interval": 1}
+    experiment = Experiment("x", "PPO", {"evaluation_interval": 1})
     for new in names.OLD_METRICS.values():
-        result_keys.check_result_key(new, "stop", "GeoffPAC", config)
+        result_keys.check_result_key(new, "stop", experiment)
 
 
 def test_schedulers_and_search_spaces_are_tunes():

@@ -12,7 +12,6 @@ import ray
 from fault_envs import DriftEnv
 
 from rllib_geoffpac import GeoffPACConfig
-from rllib_geoffpac.compat import env_runner_actors
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,5 +51,5 @@ def digests(algorithm: Any, iterations: int) -> list[str]:
 
 def pids(group: Any) -> list[int]:
     """The processes of a group's remote env runners, as they say themselves."""
-    actors = env_runner_actors(group).values()
+    actors = group._worker_manager.actors().values()
     return ray.get([actor.apply.remote(lambda runner: os.getpid()) for actor in actors])

@@ -8,8 +8,7 @@ import jsonschema
 import pytest
 import ray
 import yaml
-
-from rllib_geoffpac.compat import check_cluster_file
+from ray.autoscaler._private.util import prepare_config, validate_config
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -97,7 +96,7 @@ def kubernetes() -> tuple[dict, dict]:
 
 def test_ray_up_accepts_the_cluster_file():
     config = yaml.safe_load((DEPLOY / "ray_cluster.yaml").read_text())
-    check_cluster_file(config)
+    validate_config(prepare_config(config))
     assert config["min_workers"] == len(config["provider"]["worker_ips"])
 
 

@@ -12,10 +12,13 @@ from paper.entries import ALGOS, Entry, interval, paper_entries, pick, variant_e
 from paper.variants import PAPER
 from rllib_cli.plot.statistics import Interval
 
+ROBUST = "value_baseline=ema"
+"""The variant that `GeoffPACConfig.robust()` is."""
+
 # Force and policy -> the variants of Geoff-PAC and of ACE that have it. With the baseline nothing
 # of V's constant part is left in Z2, so that Geoff-PAC has no other force than overlap_coeff's.
 SAME_FORCE = {
-    "none, gaussian": ("value_baseline=ema", PAPER),
+    "none, gaussian": (ROBUST, PAPER),
     "none, truncated_gaussian": ("value_baseline=ema, truncated_gaussian", "truncated_gaussian"),
     "2, gaussian": ("value_baseline=ema, overlap_coeff=2", "overlap_coeff=2"),
     "2, truncated_gaussian": (
@@ -33,6 +36,7 @@ def sections(found: list[Entry], random: pd.DataFrame) -> dict[str, list[str]]:
     paper = list(paper_entries(found).values())
     tables_ = {"Algorithms, the paper's settings": _table(paper, random, "algorithm", _algo)}
     if any(entry.variant != PAPER for entry in variants):
+        tables_["In short"] = _short(paper, variants, random)
         tables_["Variants, on equal data"] = _variant_matrix(variants, random)
         tables_["Geoff-PAC and ACE with the same force"] = _same_force(variants)
         tables_["Variants, one by one"] = _table(variants, random, "variant", _algo_and_variant)
@@ -91,6 +95,22 @@ def _table(
                 f"| {task} | {label(entry)} | {' | '.join(cells)} | {len(entry.runs)} | "
                 f"{step_range(entry)} | {entry.diverged} | {count} | {entry.hours:.1f} |"
             )
+    return lines
+
+
+def _short(paper: list[Entry], variants: list[Entry], random: pd.DataFrame) -> list[str]:
+    """Last J_pi of every algorithm, tasks by algorithms: one look for the README."""
+    columns = {f"{algo}, paper" if algo == "GeoffPAC" else algo: algo for algo in ALGOS}
+    ran = {(e.task, e.algo): e for e in paper}
+    robust = {e.task: e for e in variants if (e.algo, e.variant) == ("GeoffPAC", ROBUST)}
+    lines = [
+        f"| last J_pi | random agent | GeoffPAC, robust | {' | '.join(columns)} |",
+        "|---|---|---|" + "---|" * len(columns),
+    ]
+    for task in dict.fromkeys(e.task for e in paper):
+        found = [robust.get(task), *(ran.get((task, algo)) for algo in columns.values())]
+        cells = ["" if e is None else number(e.interval("j_pi", "last").iqm) for e in found]
+        lines.append(f"| {task} | {number(random.loc[task, 'j_pi'])} | {' | '.join(cells)} |")
     return lines
 
 

@@ -1,15 +1,70 @@
 """The one place for private names of Ray and torch, with the reason for each.
 
-A private name may change in any release, so nothing else in the two packages touches one on a
-foreign object or imports one (`tests/unit/test_private_names.py`). Importing this module imports
-neither Ray nor torch: every function does so when it is called.
+A private name may change in any release, so nothing else in the packages, tests and benchmarks
+imports one or touches one on a foreign object; and of what our classes inherit from Ray's, they
+use and override only the private names of `INHERITED` (`tests/unit/test_private_names.py`).
+Importing this module imports neither Ray nor torch: its functions do, when they are called.
 """
 
 from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import ray
+    from ray.rllib.core.learner.learner import Learner
+    from ray.rllib.core.learner.learner_group import LearnerGroup
+    from ray.rllib.env.env_runner_group import EnvRunnerGroup
+    from ray.tune import ResultGrid
+    from ray.tune.experiment import Trial
+
+INHERITED = {
+    "_check_component": "Checkpointable: whether `get_state` was asked for a component. Without it "
+    "every weight sync would carry the replay ring along.",
+    "_dont_auto_sync_env_runner_states": "AlgorithmConfig: mu is fixed, so the env runners need no "
+    "weights; there is no public switch.",
+    "_forward": "RLModule: RLlib's documented seam for the forward pass of a module.",
+    "_get_optimizer_state": "TorchLearner: RLlib rounds the optimizers' state to float32 on its "
+    "way to and from a checkpoint, which must resume bit for bit.",
+    "_learner_connector": "Learner: the traces live in a connector of its pipeline, whose state "
+    "RLlib leaves out of `get_state`.",
+    "_make_module": "TorchLearner: the target networks are copied when the module has been built; "
+    "`build` itself comes too late, its optimizers want the parameters.",
+    "_model_config_auto_includes": "AlgorithmConfig: RLlib's documented seam (so its docstring) "
+    "for handing an algorithm's settings to its RLModule.",
+    "_named_optimizers": "Learner: the optimizers by name; `get_optimizer` wants the module's id "
+    "as well, which their states do not carry.",
+    "_set_optimizer_state": "TorchLearner: the other half of `_get_optimizer_state`.",
+    "_translate_special_keys": "AlgorithmConfig: which attribute a key of `update_from_dict` "
+    "means; needed to refuse misspelt keys, which RLlib accepts.",
+    "_update": "TorchLearner: one update per fragment is a sequence of locksteps, not a loss to "
+    "be minimised.",
+    "_value_error": "AlgorithmConfig: raises with RLlib's hint how to switch validation off.",
+}
+"""Private names of Ray's base classes that ours use or override, and why no public one serves."""
+
+SETTING_ATTRIBUTES = {
+    "model_config": "_model_config",
+    "rl_module_spec": "_rl_module_spec",
+    "learner_class": "_learner_class",
+    "learner_connector": "_learner_connector",
+    "env_to_module_connector": "_env_to_module_connector",
+    "module_to_env_connector": "_module_to_env_connector",
+    "is_atari": "_is_atari",
+}
+"""Settings of an AlgorithmConfig by what a user writes, and the attribute that holds them.
+
+Reason: RLlib sets these through methods with an argument of that name; `update_from_dict`, which
+serves a YAML file, knows the attribute alone.
+"""
+
+BATCH_SIZE_ATTRIBUTE = "_train_batch_size_per_learner"
+"""Where an AlgorithmConfig keeps `train_batch_size_per_learner`, which is a property."""
+
+FROZEN_ATTRIBUTE = "_is_frozen"
+"""What an AlgorithmConfig's attributes hold that is no setting: whether it may be changed."""
 
 
 class _ByReference:
@@ -32,3 +87,82 @@ def register_trainable_by_reference(name: str, reference: str) -> None:
     from ray.tune.registry import TRAINABLE_CLASS, _global_registry
 
     _global_registry.register(TRAINABLE_CLASS, name, _ByReference(reference))
+
+
+def registered_env_creator(name: Any) -> Callable[[Any], Any] | None:
+    """What `tune.register_env` was given for `name`; None if nothing.
+
+    Reason: Tune registers environments in public and looks them up in private.
+    """
+    from ray.tune.registry import ENV_CREATOR, _global_registry
+
+    if not isinstance(name, str) or not _global_registry.contains(ENV_CREATOR, name):
+        return None
+    return _global_registry.get(ENV_CREATOR, name)
+
+
+def env_runner_actors(group: EnvRunnerGroup) -> dict[int, ray.actor.ActorHandle]:
+    """The remote env runners' actors by their worker index.
+
+    Reason: `foreach_env_runner` waits for all of them and takes silent ones out of service; lanes
+    need each runner's answer by itself, in order, and a restarted runner in its old place.
+    """
+    return group._worker_manager.actors()
+
+
+def local_learner(group: LearnerGroup) -> Learner:
+    """The learner that lives in this process (`num_learners=0`), for tests and benchmarks.
+
+    Reason: `foreach_learner` gives copies of results, not the object.
+    """
+    return group._learner
+
+
+def trials_of(results: ResultGrid) -> list[Trial]:
+    """Tune's trials in the order of the results.
+
+    Reason: a public `Result` does not tell its trial's id, status and best-so-far metrics.
+    """
+    return results._experiment_analysis.trials
+
+
+def is_deprecated(value: Any) -> bool:
+    """True for the placeholder that RLlib gives settings that are no more.
+
+    Reason: no public module holds the placeholder.
+    """
+    from ray._common.deprecation import DEPRECATED_VALUE
+
+    return isinstance(value, str) and value == DEPRECATED_VALUE
+
+
+def tune_random_state(seed: int | None) -> Any:
+    """The random numbers that Tune's `BasicVariantGenerator` draws a search space with.
+
+    Reason: to tell the trials before Ray is started, just as Tune will draw them.
+    """
+    from ray.tune.search.sample import _BackwardsCompatibleNumpyRng
+
+    return _BackwardsCompatibleNumpyRng(seed)
+
+
+def forget_ray_address() -> None:
+    """Makes the next `ray.init()` start a Ray of its own; for tests that had a cluster.
+
+    Reason: Ray keeps the address of the last cluster in a file and has no public way to forget it.
+    """
+    from ray._common.utils import reset_ray_address
+
+    reset_ray_address()
+
+
+def check_cluster_file(config: dict[str, Any]) -> dict[str, Any]:
+    """Fills in and checks a cluster file as `ray up` does; for tests of `deploy/`.
+
+    Reason: `ray up` itself would start machines.
+    """
+    from ray.autoscaler._private.util import prepare_config, validate_config
+
+    config = prepare_config(config)
+    validate_config(config)
+    return config

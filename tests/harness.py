@@ -12,6 +12,7 @@ import torch
 
 from rllib_geoffpac import ACEConfig, GeoffPACConfig, OffPACConfig
 from rllib_geoffpac.algorithms.geoff_pac import GeoffPAC
+from rllib_geoffpac.compat import local_learner
 from rllib_geoffpac.env_runners.remote_runners import RemoteRunners
 from rllib_geoffpac.envs import FiniteMDPEnv
 from rllib_geoffpac.evaluation.target_policy import play_episodes
@@ -116,7 +117,7 @@ def digests(config, iterations: int = 3) -> list[str]:
 
 def learner_of(algo: GeoffPAC):
     """The local learner."""
-    return algo.learner_group._learner
+    return local_learner(algo.learner_group)
 
 
 def stream_of(algo: GeoffPAC, num_locksteps: int) -> list:

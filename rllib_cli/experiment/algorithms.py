@@ -6,18 +6,8 @@ from typing import Any
 from rllib_cli import plugins
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.experiment.code_references import import_reference, look_in_working_folder
+from rllib_geoffpac.compat import SETTING_ATTRIBUTES, registered_env_creator
 from rllib_geoffpac.validation import did_you_mean
-
-# What users write -> attribute that ``AlgorithmConfig.update_from_dict`` can set.
-ATTRIBUTES = {
-    "model_config": "_model_config",
-    "rl_module_spec": "_rl_module_spec",
-    "learner_class": "_learner_class",
-    "learner_connector": "_learner_connector",
-    "env_to_module_connector": "_env_to_module_connector",
-    "module_to_env_connector": "_module_to_env_connector",
-    "is_atari": "_is_atari",
-}
 
 
 def algorithm_class(run: str) -> type:
@@ -40,16 +30,15 @@ def algorithm_class(run: str) -> type:
 
 def to_attributes(config: dict[str, Any]) -> dict[str, Any]:
     """Renames the keys that RLlib sets through methods only."""
-    return {ATTRIBUTES.get(key, key): value for key, value in config.items()}
+    return {SETTING_ATTRIBUTES.get(key, key): value for key, value in config.items()}
 
 
 def check_env(env: str) -> None:
     """Raises UserError if nobody knows an environment of this name."""
     import gymnasium
-    from ray.tune.registry import ENV_CREATOR, _global_registry
 
     plugins.packages()
-    if _global_registry.contains(ENV_CREATOR, env) or _reference(env) is not None:
+    if registered_env_creator(env) is not None or _reference(env) is not None:
         return
     module, _, name = env.rpartition(":")
     if module:
@@ -75,11 +64,10 @@ def register_env(env: str) -> None:
     """
     import gymnasium
     from ray.tune import register_env as tune_register_env
-    from ray.tune.registry import ENV_CREATOR, _global_registry
 
     from rllib_geoffpac.envs.make_env import create_env_by_name
 
-    if _global_registry.contains(ENV_CREATOR, env):
+    if registered_env_creator(env) is not None:
         return
     if _reference(env) is None and ":" not in env:
         entry_point = gymnasium.spec(env).entry_point

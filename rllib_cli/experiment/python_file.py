@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from rllib_cli.errors import UserError
-from rllib_cli.experiment.algorithms import ATTRIBUTES
 from rllib_cli.experiment.parse import Experiment, flatten
+from rllib_geoffpac.compat import BATCH_SIZE_ATTRIBUTE, FROZEN_ATTRIBUTE, SETTING_ATTRIBUTES
 
 # Attribute of an ``AlgorithmConfig`` -> the key that a user would write.
-_KEYS = {attribute: key for key, attribute in ATTRIBUTES.items()} | {
+_KEYS = {attribute: key for key, attribute in SETTING_ATTRIBUTES.items()} | {
     "callbacks_class": "callbacks",
     "framework_str": "framework",
-    "_train_batch_size_per_learner": "train_batch_size_per_learner",
+    BATCH_SIZE_ATTRIBUTE: "train_batch_size_per_learner",
 }
-_NOT_SETTINGS = ("algo_class", "_is_frozen")
+_NOT_SETTINGS = ("algo_class", FROZEN_ATTRIBUTE)
 
 
 def load_python(path: Path) -> Experiment:

@@ -9,12 +9,12 @@ from typing import Any
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.experiment import checks, code_references, names, search_space, value_types
 from rllib_cli.experiment.algorithms import (
-    ATTRIBUTES,
     algorithm_class,
     check_env,
     to_attributes,
 )
 from rllib_cli.experiment.parse import Experiment
+from rllib_geoffpac.compat import SETTING_ATTRIBUTES, is_deprecated, tune_random_state
 from rllib_geoffpac.envs.make_env import create_env
 from rllib_geoffpac.validation import did_you_mean
 
@@ -81,19 +81,17 @@ def check_keys(config: dict[str, Any], default: Any, run: str) -> None:
 
 def config_keys(default: Any) -> set[str]:
     """The keys that a user may write for this ``AlgorithmConfig``."""
-    from ray._common.deprecation import DEPRECATED_VALUE
-
     attributes = {
         key
         for key, value in vars(default).items()
-        if not key.startswith("_") and not (isinstance(value, str) and value == DEPRECATED_VALUE)
+        if not key.startswith("_") and not is_deprecated(value)
     }
     attributes -= {"algo_class", "framework_str", "callbacks_class", "model", "in_evaluation"}
     attributes -= set(names.OLD_CONFIG_KEYS)
     # The private ones are what a Python experiment may have set through a method.
     private = {key for key in vars(default) if key.startswith("_")}
     named = {"framework", "callbacks", "train_batch_size_per_learner"}
-    return attributes | private | set(ATTRIBUTES) | named
+    return attributes | private | set(SETTING_ATTRIBUTES) | named
 
 
 def check_types(config: dict[str, Any], default: Any) -> None:
@@ -154,12 +152,11 @@ def resolve_trials(experiment: Experiment) -> list[tuple[dict[str, Any], dict[st
     Returns:
         ``(params, config)`` of each trial, ``params`` being what the search space chose.
     """
-    from ray.tune.search.sample import _BackwardsCompatibleNumpyRng
     from ray.tune.search.variant_generator import generate_variants
 
     config, num_samples = search_space.seeds_for_samples(experiment.config, experiment.num_samples)
     spec = {"config": search_space.to_tune(config)}
-    random_state = _BackwardsCompatibleNumpyRng(search_seed(experiment))
+    random_state = tune_random_state(search_seed(experiment))
     trials = []
     for _ in range(num_samples):
         for resolved, variant in generate_variants(spec, random_state=random_state):

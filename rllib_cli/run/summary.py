@@ -11,6 +11,7 @@ from rllib_cli.experiment.parse import flatten
 from rllib_cli.experiment.result_keys import STEPS, STEPS_OFFLINE
 from rllib_cli.run.progress import duration, number
 from rllib_cli.run.session import trial_label
+from rllib_geoffpac.compat import trials_of
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def collect(
     """
     sign = 1 if mode == "max" else -1
     rows, candidates = [], []
-    trials = results._experiment_analysis.trials
+    trials = trials_of(results)
     for trial, result in zip(trials, results, strict=True):
         metrics = flatten({k: v for k, v in (result.metrics or {}).items() if k != "config"})
         analysis = trial.metric_analysis.get(metric, {})

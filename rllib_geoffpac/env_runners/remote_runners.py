@@ -11,6 +11,7 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
+from rllib_geoffpac.compat import env_runner_actors
 from rllib_geoffpac.lanes.events import ENV_RUNNERS_HUNG, ENV_RUNNERS_LOST, EventCounts
 
 logger = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ class RemoteRunners:
 
     def actors(self) -> dict[int, Any]:
         """The actors by their RLlib worker index."""
-        return self.group._worker_manager.actors()
+        return env_runner_actors(self.group)
 
     def answer(
         self,

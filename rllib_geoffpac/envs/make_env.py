@@ -10,8 +10,8 @@ import numpy as np
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.env.env_context import EnvContext
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
-from ray.tune.registry import ENV_CREATOR, _global_registry
 
+from rllib_geoffpac.compat import registered_env_creator
 from rllib_geoffpac.envs.mujoco import silence_mujoco_of
 from rllib_geoffpac.maths.action_spaces import check_action_space
 from rllib_geoffpac.validation import import_by_name
@@ -46,9 +46,10 @@ def create_env(
     if callable(env):
         silence_mujoco_of(env)
         return env(context)
-    if _global_registry.contains(ENV_CREATOR, env):
+    creator = registered_env_creator(env)
+    if creator is not None:
         silence_mujoco_of(env)
-        return _global_registry.get(ENV_CREATOR, env)(context)
+        return creator(context)
     return create_env_by_name(env, context)
 
 

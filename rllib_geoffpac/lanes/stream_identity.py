@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-from ray.tune.registry import ENV_CREATOR, _global_registry
+
+from rllib_geoffpac.compat import registered_env_creator
 
 STREAM_FORMAT = 1
 """Of the files and of how a lane's data follow from its seed; a new one starts new streams."""
@@ -76,8 +77,8 @@ def stream_name(description: dict[str, Any]) -> str:
 
 def _identify_settings(config: Any) -> dict[str, Any]:
     env, maker = config.env, config.env
-    if isinstance(env, str) and _global_registry.contains(ENV_CREATOR, env):
-        maker = _global_registry.get(ENV_CREATOR, env)
+    if (creator := registered_env_creator(env)) is not None:
+        maker = creator
     elif isinstance(env, str) and env in gym.registry:
         maker = gym.spec(env).entry_point
     return {

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 import ray
-from ray._common.utils import reset_ray_address
 from ray.cluster_utils import Cluster
 from small_runs import ROOT
+
+from rllib_geoffpac.compat import forget_ray_address
 
 
 @pytest.fixture(scope="package")
@@ -31,4 +32,4 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
         ray.shutdown()
         cluster.shutdown()
-        reset_ray_address()  # Or a later `ray.init()` looks for this cluster.
+        forget_ray_address()  # Or a later `ray.init()` looks for this cluster.

@@ -12,6 +12,7 @@ import ray
 from fault_envs import DriftEnv
 
 from rllib_geoffpac import GeoffPACConfig
+from rllib_geoffpac.compat import env_runner_actors
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,5 +52,5 @@ def digests(algorithm: Any, iterations: int) -> list[str]:
 
 def pids(group: Any) -> list[int]:
     """The processes of a group's remote env runners, as they say themselves."""
-    actors = group._worker_manager.actors().values()
+    actors = env_runner_actors(group).values()
     return ray.get([actor.apply.remote(lambda runner: os.getpid()) for actor in actors])

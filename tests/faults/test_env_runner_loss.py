@@ -10,6 +10,7 @@ import pytest
 import ray
 from small_runs import built, digests, drift_config, pids
 
+from rllib_geoffpac.compat import env_runner_actors
 from rllib_geoffpac.lanes.seeding import behavior_stream
 from rllib_geoffpac.lanes.simulated import EnvironmentFailure
 
@@ -42,7 +43,7 @@ def spread(undisturbed, tmp_path_factory):
 
 
 def runner_nodes(algorithm) -> set[str]:
-    return set(map(node_of, algorithm.env_runner_group._worker_manager.actors().values()))
+    return set(map(node_of, env_runner_actors(algorithm.env_runner_group).values()))
 
 
 def learner_node(algorithm) -> str:

@@ -8,7 +8,8 @@ import jsonschema
 import pytest
 import ray
 import yaml
-from ray.autoscaler._private.util import prepare_config, validate_config
+
+from rllib_geoffpac.compat import check_cluster_file
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -96,7 +97,7 @@ def kubernetes() -> tuple[dict, dict]:
 
 def test_ray_up_accepts_the_cluster_file():
     config = yaml.safe_load((DEPLOY / "ray_cluster.yaml").read_text())
-    validate_config(prepare_config(config))
+    check_cluster_file(config)
     assert config["min_workers"] == len(config["provider"]["worker_ips"])
 
 

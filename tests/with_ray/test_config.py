@@ -120,7 +120,7 @@ def test_the_defaults_are_the_papers():
         "optimizer_type": "rmsprop",
     }
     assert {key: getattr(config, key) for key in paper} == paper
-    assert config._model_config_auto_includes["fcnet_hiddens"] == [64, 64]
+    assert config.model_config["fcnet_hiddens"] == [64, 64]
     assert ACEConfig().gamma_hat == 0 and OffPACConfig().lambda_1 == 0
 
 

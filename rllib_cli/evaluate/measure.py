@@ -81,7 +81,8 @@ def evaluate(checkpoint: str | Path, options: EvaluateOptions | None = None) -> 
         config = checkpoints.load_config(folder, options.weights_only)
         if options.env is not None:
             config.environment(env=options.env)
-        env, videos = str(config.env), []
+        env = str(config.env)
+        videos: list[str] = []
         episodes = rollouts.play(config, folder, options, videos)
     summary = rollouts.summarize(episodes)
     return Evaluation(

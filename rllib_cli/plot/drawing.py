@@ -135,7 +135,11 @@ def row_of_panels(count: int) -> tuple[Figure, list[Any]]:
 def shared_legend(figure: Figure, styles: Mapping[str, dict[str, Any]], note: str) -> None:
     """One legend above all panels, with a note in small letters over it."""
     handles = [plt.Line2D([], [], label=label, **style) for label, style in styles.items()]
-    place = {"loc": "outside upper center", "ncols": min(len(handles), 6), "fontsize": 9}
+    place: dict[str, Any] = {
+        "loc": "outside upper center",
+        "ncols": min(len(handles), 6),
+        "fontsize": 9,
+    }
     legend = figure.legend(handles=handles, title=note or None, title_fontsize=8, **place)
     legend.get_title().set_color("0.35")
 
@@ -149,7 +153,8 @@ def seeds(counts: Iterable[int]) -> str:
 
 def _line_styles(labels: Iterable[str]) -> dict[str, dict[str, Any]]:
     labels = list(labels)
-    colors = plt.cm.tab10.colors if len(labels) <= 10 else plt.cm.tab20.colors
+    palette = plt.get_cmap("tab10" if len(labels) <= 10 else "tab20")
+    colors = [palette(k) for k in range(palette.N)]
     return {label: {"color": colors[k % len(colors)]} for k, label in enumerate(labels)}
 
 

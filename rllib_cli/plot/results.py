@@ -48,7 +48,8 @@ class TrialResult:
 
     def curve(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
         """Returns ``(steps [N], values [N])`` of a metric, where it was measured."""
-        steps, values = [], []
+        steps: list[float] = []
+        values: list[float] = []
         for report in self.reports:
             value = report.get(metric)
             # RLlib reports NaN until there is something to report.

@@ -7,7 +7,7 @@ from pathlib import Path
 from rllib_cli import storage
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.evaluate import checkpoints
-from rllib_cli.quiet import Screen
+from rllib_cli.screen import Screen
 
 _TRUST_NOTE = (
     "This checkpoint is loaded with pickle, which can run code: use only those you trust, "

@@ -1,5 +1,6 @@
 """The pictures (imports matplotlib): learning curves and heat maps that a paper would accept."""
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -30,6 +31,9 @@ STYLE: dict[Any, Any] = {
 Curves = dict[str, list[tuple[np.ndarray, np.ndarray]]]
 """Label -> ``(steps, values)`` of each seed."""
 LEVEL = {"color": "black", "linestyle": "--", "lw": 1}
+_LEVEL_DASHES = ("--", ":", "-.")
+# A level line that is further from the curves, in their heights, would squeeze them.
+_LEVEL_REACH = 2
 BAND = "line and band: mean and standard error over seeds"
 _PANELS_IN_A_ROW = 5
 # Runs that differ more in length than this are shown on a logarithmic axis.
@@ -87,27 +91,48 @@ def curve_panels(
         x_label: What the steps count.
         note: Said in small letters above the legend, such as what was left out.
         lines: Label -> how to draw the line: ``color``, ``linestyle`` ...
-        levels: Label -> title of a panel -> the height of a dashed line there.
+        levels: Label -> title of a panel -> the height of a dashed line there. One that is far
+            from the curves is only named, with its height, where it would be.
     """
     labels = dict.fromkeys(label for curves in panels.values() for label in curves)
     lines, levels = lines or _line_styles(labels), levels or {}
+    level_styles = {
+        label: LEVEL | {"linestyle": dash}
+        for label, dash in zip(levels, itertools.cycle(_LEVEL_DASHES), strict=False)
+    }
     with plt.rc_context(STYLE):
         figure, all_axes = row_of_panels(len(panels))
         for axes, (title, curves) in zip(all_axes, panels.items(), strict=True):
             for label in (label for label in labels if label in curves):
                 mean_with_band(axes, curves[label], **lines[label])
-            for heights in levels.values():
-                axes.axhline(heights[title], **LEVEL)
+            heights = {label: at[title] for label, at in levels.items() if title in at}
+            _draw_levels(axes, heights, level_styles)
             _scale_steps(axes, curves)
             axes.set_title(f"{title} ({seeds(map(len, curves.values()))})", fontsize=10)
             axes.set_xlabel(x_label)
         for axes in all_axes[::_PANELS_IN_A_ROW]:
             axes.set_ylabel(y_label)
         several = any(len(runs) > 1 for curves in panels.values() for runs in curves.values())
-        styles = {label: lines[label] for label in labels} | dict.fromkeys(levels, LEVEL)
+        styles = {label: lines[label] for label in labels} | level_styles
         shared_legend(figure, styles, "; ".join(filter(None, (note, BAND * several))))
     plt.close(figure)
     return figure
+
+
+def _draw_levels(
+    axes: Any, heights: Mapping[str, float], styles: Mapping[str, dict[str, Any]]
+) -> None:
+    low, high = axes.get_ylim()
+    reach = _LEVEL_REACH * (high - low)
+    for label, height in heights.items():
+        if low - reach <= height <= high + reach:
+            axes.axhline(height, **styles[label])
+    above = [f"\u2191 {label}: {y:,.0f}" for label, y in heights.items() if y > high + reach]
+    below = [f"\u2193 {label}: {y:,.0f}" for label, y in heights.items() if y < low - reach]
+    for words, y, anchor in ((above, 0.98, "top"), (below, 0.02, "bottom")):
+        if words:
+            place = {"xycoords": "axes fraction", "va": anchor}
+            axes.annotate("\n".join(words), (0.02, y), fontsize=7, color="0.35", **place)
 
 
 def heat_map_panels(panels: Mapping[str, list[Row]], keys: list[str], label: str) -> Figure:
@@ -135,11 +160,8 @@ def row_of_panels(count: int) -> tuple[Figure, list[Any]]:
 def shared_legend(figure: Figure, styles: Mapping[str, dict[str, Any]], note: str) -> None:
     """One legend above all panels, with a note in small letters over it."""
     handles = [plt.Line2D([], [], label=label, **style) for label, style in styles.items()]
-    place: dict[str, Any] = {
-        "loc": "outside upper center",
-        "ncols": min(len(handles), 6),
-        "fontsize": 9,
-    }
+    columns = max(3, round(figure.get_figwidth() / 2))
+    place = {"loc": "outside upper center", "ncols": min(len(handles), columns), "fontsize": 9}
     legend = figure.legend(handles=handles, title=note or None, title_fontsize=8, **place)
     legend.get_title().set_color("0.35")
 
@@ -153,8 +175,7 @@ def seeds(counts: Iterable[int]) -> str:
 
 def _line_styles(labels: Iterable[str]) -> dict[str, dict[str, Any]]:
     labels = list(labels)
-    palette = plt.get_cmap("tab10" if len(labels) <= 10 else "tab20")
-    colors = [palette(k) for k in range(palette.N)]
+    colors = plt.cm.tab10.colors if len(labels) <= 10 else plt.cm.tab20.colors
     return {label: {"color": colors[k % len(colors)]} for k, label in enumerate(labels)}
 
 

@@ -9,7 +9,9 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from paper.entries import Entry, entries
-from paper.pictures.style import LINES, METRICS, NAMES, final_j_pi, grid_rows, seeds
+from paper.pictures.settings import final, over_setting, setting_rows
+from paper.pictures.style import LINES, METRICS, NAMES, seeds
+from paper.variants import PAPER
 from rllib_cli.plot import drawing
 from rllib_cli.plot.plots import short
 
@@ -35,7 +37,7 @@ def grids(curves: pd.DataFrame, random: pd.DataFrame) -> Figure | None:
             if key == "lambdas":
                 axes.grid(False)
                 keys = ["lambda_1", "lambda_2"]
-                rows = grid_rows(part, keys, final_j_pi)
+                rows = setting_rows(part, keys, final("j_pi"))
                 label = f"final {METRICS['j_pi']}"
                 drawing.heat_map_on(axes, rows, keys, label, every_seed=True)
             else:
@@ -44,20 +46,8 @@ def grids(curves: pd.DataFrame, random: pd.DataFrame) -> Figure | None:
 
 
 def _grid_of_one(axes: Any, part: list[Entry], key: str, chance: float) -> None:
-    """Final J_pi over one setting: the mean with its standard error, and every seed."""
-    color = LINES[part[0].algo]["color"]
-    rows = sorted(grid_rows(part, [key], final_j_pi), key=lambda found: found.keys)
-    for found in rows:
-        places = found.keys * found.seeds
-        axes.plot(places, found.finals, "o", color=color, alpha=0.35, ms=4, mew=0)
-    axes.errorbar(
-        [found.keys[0] for found in rows],
-        [found.last for found in rows],
-        [found.last_error for found in rows],
-        marker="o",
-        capsize=3,
-        color=color,
-    )
+    rows = setting_rows(part, [key], final("j_pi"))
+    over_setting(axes, rows, color=LINES[part[0].algo, PAPER]["color"])
     axes.axhline(chance, **drawing.LEVEL, label="random agent")
     axes.legend(fontsize=8)
     axes.set_xlabel(short(key))

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from paper.entries import Entry
-from paper.variants import variant_settings
-from rllib_cli.plot import drawing, statistics
-from rllib_cli.plot.plots import Row
+from paper.variants import PAPER, ROBUST
+from rllib_cli.plot import drawing
 
 NAMES = {"GeoffPAC": "Geoff-PAC", "ACE": "ACE", "OffPAC": "Off-PAC", "DDPG": "DDPG", "TD3": "TD3"}
 # Okabe and Ito's colours, which people with any colour vision tell apart. ACE with the paper's
 # lambda_1 = 0 is Off-PAC: dashes let both be seen.
-LINES: dict[str, dict[str, Any]] = {
-    "GeoffPAC": {"color": "#D55E00"},
-    "ACE": {"color": "#0072B2"},
-    "OffPAC": {"color": "#009E73", "linestyle": (0, (4, 3))},
-    "DDPG": {"color": "#CC79A7"},
-    "TD3": {"color": "#E69F00"},
+LINES: dict[tuple[str, str], dict[str, Any]] = {
+    ("GeoffPAC", PAPER): {"color": "#D55E00"},
+    ("GeoffPAC", ROBUST): {"color": "#56B4E9"},
+    ("ACE", PAPER): {"color": "#0072B2"},
+    ("OffPAC", PAPER): {"color": "#009E73", "linestyle": (0, (4, 3))},
+    ("DDPG", PAPER): {"color": "#CC79A7"},
+    ("TD3", PAPER): {"color": "#E69F00"},
 }
-METRICS = {"j_pi": r"$J_\pi$", "return": "episode return"}
+"""(Algorithm, variant's name for readers) -> how its curve is drawn."""
+METRICS = {
+    "j_pi": r"$J_\pi$",
+    "return": "episode return",
+    "rho_clipped_mean": r"overlap $\mathrm{E}_\mu[\min(\rho, 2)]$",
+}
+
+
+def line_name(algo: str, variant: str) -> str:
+    """What a legend calls an algorithm's variant."""
+    return NAMES[algo] if variant == PAPER else f"{NAMES[algo]}, {variant}"
 
 
 def runs_of(entry: Entry, metric: str) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -36,32 +45,6 @@ def runs_of(entry: Entry, metric: str) -> list[tuple[np.ndarray, np.ndarray]]:
             steps, values = np.append(steps, end), np.append(values, values[-1])
         runs.append((steps, values))
     return runs
-
-
-def grid_rows(
-    found: list[Entry], keys: list[str], value: Callable[[pd.DataFrame], float]
-) -> list[Row]:
-    """One row of a heat map per entry: the mean over seeds of a run's final value."""
-    rows = []
-    for entry in found:
-        settings = variant_settings(entry.algo, entry.variant)
-        finals = [value(run) for run in entry.runs]
-        rows.append(
-            Row.of(
-                finals,
-                label=entry.variant,
-                keys=tuple(settings[key] for key in keys),
-                best=max(finals),
-                hours=entry.hours,
-            )
-        )
-    return rows
-
-
-def final_j_pi(run: pd.DataFrame) -> float:
-    """The mean J_pi over the last tenth of a run, as ``rllib plot`` has it."""
-    run = run.dropna(subset=["j_pi"])
-    return statistics.final_mean(run["env_steps"].to_numpy(), run["j_pi"].to_numpy())
 
 
 def seeds(part: Iterable[Entry]) -> str:

@@ -9,7 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from paper.entries import entries, pick
-from paper.pictures.style import LINES, NAMES, grid_rows, runs_of
+from paper.pictures.settings import setting_rows
+from paper.pictures.style import LINES, NAMES, runs_of
+from paper.variants import PAPER
 from rllib_cli.plot import drawing
 from rllib_geoffpac.maths.finite_mdp import FiniteMDP
 
@@ -24,7 +26,7 @@ def two_circle_curves(curves: pd.DataFrame) -> Figure | None:
         for entry in entries(part):
             label = f"{NAMES[entry.algo]} (n = {len(entry.runs)})"
             runs = runs_of(entry, "pi_outer")
-            drawing.mean_with_band(axes, runs, label=label, **LINES[entry.algo])
+            drawing.mean_with_band(axes, runs, label=label, **LINES[entry.algo, PAPER])
         axes.set_ylim(-0.02, 1.02)
         axes.set_xlabel("environment steps")
         axes.set_ylabel(r"$\pi(\mathtt{A} \rightarrow \mathtt{B})$")
@@ -38,7 +40,7 @@ def two_circle_heat_map(curves: pd.DataFrame) -> Figure | None:
     """Figure 1(c): final pi(A -> B) over gamma_hat and lambda_2, with the exact threshold."""
     part = curves[curves["experiment"] == "two-circle-gamma-hat-lambda2"]
     keys = ["gamma_hat", "lambda_2"]
-    rows = grid_rows(entries(part), keys, lambda run: pick(run["pi_outer"], "last"))
+    rows = setting_rows(entries(part), keys, lambda run: pick(run["pi_outer"], "last"))
     if not rows or not drawing.is_grid(keys, rows):
         return None
     label = r"final $\pi(\mathtt{A} \rightarrow \mathtt{B})$"

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from paper.entries import MEASURED_TASKS, Entry, variant_entries
 from paper.pictures.style import LINES, METRICS, NAMES, seeds
-from paper.variants import PAPER
+from paper.variants import PAPER, ROBUST, shown
 from rllib_cli.plot import drawing
 
 
@@ -32,9 +32,9 @@ def variants(found: list[Entry], random: pd.DataFrame) -> Figure | None:
             axes.axvline(random.loc[task, "j_pi"], **drawing.LEVEL)
             axes.set_title(f"{task} ({seeds(own)})", fontsize=10)
             axes.set_xlabel(f"last {METRICS['j_pi']}")
-        labels = [f"{NAMES[algo]}: {_pretty(variant)}" for algo, variant in names]
+        labels = [f"{NAMES[algo]}: {_pretty(algo, variant)}" for algo, variant in names]
         row[0][0].set_yticks(range(len(names))[::-1], labels, fontsize=8)
-        styles = {NAMES[algo]: LINES[algo] for algo in ("GeoffPAC", "ACE")}
+        styles = {NAMES[algo]: LINES[algo, PAPER] for algo in ("GeoffPAC", "ACE")}
         styles["random agent"] = drawing.LEVEL
         note = "interquartile mean and 95 % interval over seeds"
         drawing.shared_legend(figure, styles, note)
@@ -48,14 +48,15 @@ def _variant_order(entry: Entry) -> tuple:
 
 def _interval_bar(axes: Any, entry: Entry, y: int) -> None:
     iqm, low, high = entry.interval("j_pi", "last")
-    color = LINES[entry.algo]["color"]
+    color = LINES[entry.algo, PAPER]["color"]
     axes.plot([low, high], [y, y], color=color, lw=2)
     axes.plot(iqm, y, "o", color=color, ms=5)
 
 
-def _pretty(variant: str) -> str:
-    return (
+def _pretty(algo: str, variant: str) -> str:
+    parts = (
         variant.replace("value_baseline=ema", "baseline")
         .replace("overlap_coeff=", "overlap ")
         .replace("truncated_gaussian", "truncated")
     )
+    return f"{parts} = robust" if shown(algo, variant) == ROBUST else parts

@@ -51,15 +51,15 @@ def main() -> None:
         if arguments.runs:
             curves.write(curves.of_trials(_known(results.load(arguments.runs))))
         table = curves.read()
-        found, random = entries(table), levels.random_agent()
+        found, compared = entries(table), levels.read()
         summary.write(found, commands(), DATA / "summary.csv")
-        tables.write(found, random, DATA / "tables.md")
-        changed = publish.publish(found, random)
+        tables.write(found, compared, DATA / "tables.md")
+        changed = publish.publish(found, compared)
         if arguments.draw:
             plots.check_installed()
             from paper import draw
 
-            changed += draw.draw_all(table, random, DATA / "figures")
+            changed += draw.draw_all(table, compared, DATA / "figures")
         for path in changed:
             print(path.relative_to(ROOT))
     except UserError as error:

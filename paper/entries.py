@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from paper import variants
 from paper.variants import PAPER
 from rllib_cli.plot import statistics
 from rllib_cli.plot.statistics import Interval
@@ -37,6 +38,11 @@ class Entry(NamedTuple):
     def interval(self, metric: str, which: str) -> Interval:
         """The ``last`` or ``best`` evaluation of each seed, summarised."""
         return interval(tuple(pick(run[metric], which) for run in self.runs))
+
+    @property
+    def shown(self) -> str:
+        """The variant's name for readers."""
+        return variants.shown(self.algo, self.variant)
 
     @property
     def steps(self) -> list[int]:
@@ -145,6 +151,11 @@ def _order(entry: Entry) -> tuple:
         entry.variant != PAPER,
         entry.variant,
     )
+
+
+def largest(found: list[Entry]) -> dict[tuple[str, str, str], Entry]:
+    """(task, algorithm, variant's name for readers) -> its entry with the largest budget."""
+    return {(e.task, e.algo, e.shown): e for e in sorted(found, key=lambda entry: entry.budget)}
 
 
 def paper_entries(found: list[Entry]) -> dict[tuple[str, str], Entry]:

@@ -10,16 +10,19 @@ from pathlib import Path
 import pandas as pd
 
 from paper import tables
+from paper.cells import cell, step_range
 from paper.entries import MEASURED_TASKS, Entry
+from paper.levels import RANDOM, Levels
 from paper.places import EXAMPLES, PUBLISHED
 from paper.variants import variant_name
 from rllib_cli.errors import UserError
 from rllib_cli.experiment import parse as experiments
+from rllib_cli.plot.results import flat_settings
 from rllib_cli.plot.statistics import INTERVAL_SEEDS
 from rllib_cli.run.progress import STEPS
 
 # Mark, title, table, mark.
-BLOCK = re.compile(r"(<!-- results: (.+?) -->\n)(.*?)\n(<!-- end of results -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- results: ([^\n]+?) -->\n)(.*?)(<!-- end of results -->)", re.DOTALL)
 # Folders whose files point to the results, or say in their own words what to expect.
 OTHER_HEADERS = ("figures", "sweeps", "smoke")
 # From the measured values to the first line of YAML.
@@ -27,12 +30,12 @@ _MEASURED = re.compile(r"# Reaches:.*?\n(?=[^#])", re.DOTALL)
 _WIDTH = 100
 
 
-def publish(found: list[Entry], random: pd.DataFrame) -> list[Path]:
+def publish(found: list[Entry], levels: Levels) -> list[Path]:
     """Writes the pages' tables and the headers anew; returns the files that changed."""
-    sections = tables.sections(found, random)
-    texts = {path: page(path, sections) for path in PUBLISHED if path.exists()}
+    sections = tables.sections(found, levels)
+    texts = {path: page(path, sections) for path in PUBLISHED}
     for path in sorted(EXAMPLES.glob("*/*.yaml")):
-        text = header(path, found, random)
+        text = header(path, found, levels[RANDOM])
         if text is not None:
             texts[path] = text
     changed = [path for path, text in texts.items() if path.read_text(encoding="utf-8") != text]
@@ -67,7 +70,7 @@ def header(path: Path, found: list[Entry], random: pd.DataFrame) -> str | None:
     if others or not _MEASURED.search(text) or path.parent.name in OTHER_HEADERS:
         return None
     env = experiment.config.get("env")
-    variant = variant_name(experiment.run, experiment.config)
+    variant = variant_name(experiment.run, flat_settings(experiment.config))
     same = [e for e in found if (e.algo, e.task, e.variant) == (experiment.run, env, variant)]
     if not same or env not in MEASURED_TASKS:
         return None
@@ -78,10 +81,8 @@ def header(path: Path, found: list[Entry], random: pd.DataFrame) -> str | None:
 
 
 def _measured(entry: Entry, budget: int, random: pd.DataFrame) -> list[str]:
-    j_pi, episode_return = (
-        tables.cell(entry.interval(metric, "last")) for metric in ("j_pi", "return")
-    )
-    steps = tables.step_range(entry)
+    j_pi, episode_return = (cell(entry.interval(metric, "last")) for metric in ("j_pi", "return"))
+    steps = step_range(entry)
     if min(entry.steps) < budget:
         steps += f" of the {budget:,}"
     count = len(entry.runs)

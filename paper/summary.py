@@ -42,7 +42,7 @@ def _summary_row(entry: Entry, command: str) -> dict[str, Any]:
     row = {
         "algo": entry.algo,
         "task": entry.task,
-        "variant": entry.variant,
+        "variant": entry.shown,
         "seeds": len(entry.runs),
         "steps": entry.finished_steps[0],
         "diverged": entry.diverged,

@@ -8,38 +8,27 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from paper.entries import ALGOS, Entry, interval, paper_entries, pick, variant_entries
-from paper.variants import PAPER
-from rllib_cli.plot.statistics import Interval
-
-ROBUST = "value_baseline=ema"
-"""The variant that `GeoffPACConfig.robust()` is."""
-
-# Force and policy -> the variants of Geoff-PAC and of ACE that have it. With the baseline nothing
-# of V's constant part is left in Z2, so that Geoff-PAC has no other force than overlap_coeff's.
-SAME_FORCE = {
-    "none, gaussian": (ROBUST, PAPER),
-    "none, truncated_gaussian": ("value_baseline=ema, truncated_gaussian", "truncated_gaussian"),
-    "2, gaussian": ("value_baseline=ema, overlap_coeff=2", "overlap_coeff=2"),
-    "2, truncated_gaussian": (
-        "value_baseline=ema, overlap_coeff=2, truncated_gaussian",
-        "overlap_coeff=2, truncated_gaussian",
-    ),
-}
+from paper import paired
+from paper.cells import cell, number, step_range
+from paper.entries import ALGOS, Entry, paper_entries, variant_entries
+from paper.levels import RANDOM, Levels
+from paper.variants import PAPER, ROBUST, shown
 
 
-def sections(found: list[Entry], random: pd.DataFrame) -> dict[str, list[str]]:
+def sections(found: list[Entry], levels: Levels) -> dict[str, list[str]]:
     """Title -> the lines of a table in Markdown."""
-    variants = variant_entries(found)
+    variants, random = variant_entries(found), levels[RANDOM]
     # The cells of the heat map are not evaluated, and stand in its picture.
     circle = [e for e in found if e.task == "TwoCircle-v0" and e.runs[0]["j_pi"].notna().any()]
     paper = list(paper_entries(found).values())
-    tables_ = {"Algorithms, the paper's settings": _table(paper, random, "algorithm", _algo)}
+    tables_ = {"Algorithms, the paper's settings": _table(paper, levels, "algorithm", _algo)}
     if any(entry.variant != PAPER for entry in variants):
         tables_["In short"] = _short(paper, variants, random)
         tables_["Variants, on equal data"] = _variant_matrix(variants, random)
-        tables_["Geoff-PAC and ACE with the same force"] = _same_force(variants)
-        tables_["Variants, one by one"] = _table(variants, random, "variant", _algo_and_variant)
+        tables_["Geoff-PAC and ACE with the same force"] = paired.same_force(variants)
+        if ablation := paired.one_taken_away(found):
+            tables_["One part taken away"] = ablation
+        tables_["Variants, one by one"] = _table(variants, levels, "variant", _algo_and_variant)
     if circle:
         tables_["Two-circle MDP"] = _circle_table(circle)
     return tables_
@@ -50,17 +39,22 @@ def _algo(entry: Entry) -> str:
 
 
 def _algo_and_variant(entry: Entry) -> str:
-    return f"{entry.algo}, {entry.variant}"
+    return _variant_label(entry.algo, entry.variant)
 
 
-def tables(found: list[Entry], random: pd.DataFrame) -> str:
+def _variant_label(algo: str, variant: str) -> str:
+    name = shown(algo, variant)
+    return f"{algo}, {name} ({variant})" if name == ROBUST else f"{algo}, {name}"
+
+
+def tables(found: list[Entry], levels: Levels) -> str:
     """All sections as one page of Markdown, and what they leave out."""
     lines = [
         "Interquartile mean over seeds [95 % bootstrap interval]; below 3 seeds the mean. Last: "
         "the last evaluation; best: each seed's best evaluation. Hours: all seeds together, on a "
         "busy machine. Worse: seeds whose last J_pi is below the random agent's.",
     ]
-    for title, table in sections(found, random).items():
+    for title, table in sections(found, levels).items():
         lines += ["", f"## {title}", "", *table]
     waiting = [e for e in found if e.unfinished]
     if waiting:
@@ -70,7 +64,7 @@ def tables(found: list[Entry], random: pd.DataFrame) -> str:
 
 
 def _table(
-    found: list[Entry], random: pd.DataFrame, title: str, label: Callable[[Entry], str]
+    found: list[Entry], levels: Levels, title: str, label: Callable[[Entry], str]
 ) -> list[str]:
     lines = [
         f"| task | {title} | J_pi, last | J_pi, best | return, last | return, best | seeds | steps "
@@ -78,19 +72,21 @@ def _table(
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for task in dict.fromkeys(entry.task for entry in found):
-        if task in random.index:
-            row = random.loc[task]
-            lines.append(
-                f"| {task} | random agent | {row['j_pi']:.3g} | | {row['return']:.3g} | | "
-                f"{row['episodes']:.0f} episodes | | | | |"
-            )
+        for name, level in levels.items():
+            if task in level.index:
+                row = level.loc[task]
+                basis = f"{row['episodes']:.0f} episodes" if "episodes" in row else "exact"
+                lines.append(
+                    f"| {task} | {name} | {number(row['j_pi'])} | | {number(row['return'])} | | "
+                    f"{basis} | | | | |"
+                )
         for entry in (e for e in found if e.task == task):
             cells = [
                 cell(entry.interval(metric, which))
                 for metric in ("j_pi", "return")
                 for which in ("last", "best")
             ]
-            count = entry.worse(random)
+            count = entry.worse(levels[RANDOM])
             lines.append(
                 f"| {task} | {label(entry)} | {' | '.join(cells)} | {len(entry.runs)} | "
                 f"{step_range(entry)} | {entry.diverged} | {count} | {entry.hours:.1f} |"
@@ -102,7 +98,7 @@ def _short(paper: list[Entry], variants: list[Entry], random: pd.DataFrame) -> l
     """Last J_pi of every algorithm, tasks by algorithms: one look for the README."""
     columns = {f"{algo}, paper" if algo == "GeoffPAC" else algo: algo for algo in ALGOS}
     ran = {(e.task, e.algo): e for e in paper}
-    robust = {e.task: e for e in variants if (e.algo, e.variant) == ("GeoffPAC", ROBUST)}
+    robust = {e.task: e for e in variants if (e.algo, e.shown) == ("GeoffPAC", ROBUST)}
     lines = [
         f"| last J_pi | random agent | GeoffPAC, robust | {' | '.join(columns)} |",
         "|---|---|---|" + "---|" * len(columns),
@@ -146,37 +142,8 @@ def _variant_matrix(found: list[Entry], random: pd.DataFrame) -> list[str]:
             scores.append((means[task, algo, variant] - chance) / (best[task] - chance))
         complete = len(scores) == len(tasks)
         score = f"{np.mean(scores):.2f}" if complete else ""
-        lines.append(f"| {algo}, {variant} | {' | '.join(cells)} | {score} |")
+        lines.append(f"| {_variant_label(algo, variant)} | {' | '.join(cells)} | {score} |")
     return lines
-
-
-def _same_force(found: list[Entry]) -> list[str]:
-    """Last J_pi of Geoff-PAC and ACE over the seeds that both have, and how many Geoff-PAC wins."""
-    ran = {(e.task, e.algo, e.variant): e for e in found}
-    tasks = list(dict.fromkeys(e.task for e in found))
-    lines = [
-        f"| overlap_coeff, policy | {' | '.join(tasks)} |",
-        "|---|" + "---|" * len(tasks),
-    ]
-    for name, variants in SAME_FORCE.items():
-        cells = []
-        for task in tasks:
-            keys = [(task, "GeoffPAC", variants[0]), (task, "ACE", variants[1])]
-            pair = [ran[key] for key in keys if key in ran]
-            cells.append(_against(*pair) if len(pair) == 2 else "")
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return lines
-
-
-def _against(one: Entry, other: Entry) -> str:
-    ours, theirs = (
-        {run["seed"].iloc[0]: pick(run["j_pi"], "last") for run in entry.runs}
-        for entry in (one, other)
-    )
-    seeds = sorted(ours.keys() & theirs.keys())
-    means = [interval(tuple(ends[seed] for seed in seeds)).iqm for ends in (ours, theirs)]
-    won = sum(ours[seed] > theirs[seed] for seed in seeds)
-    return f"{number(means[0])} and {number(means[1])}, {won} of {len(seeds)}"
 
 
 def _departures(name: tuple[str, str]) -> tuple:
@@ -194,26 +161,6 @@ def _circle_table(found: list[Entry]) -> list[str]:
     return lines
 
 
-def cell(found: Interval) -> str:
-    """An interval as the tables show it, such as ``-6.1 [-6.8, -5.7]``."""
-    if np.isnan(found.iqm):
-        return "-"
-    if np.isnan(found.low):
-        return number(found.iqm)
-    return f"{number(found.iqm)} [{number(found.low)}, {number(found.high)}]"
-
-
-def number(value: float) -> str:
-    """Three digits, or all digits before the point if those are more."""
-    return f"{value:.3g}" if abs(value) < 999.5 else f"{value:,.0f}"
-
-
-def step_range(entry: Entry) -> str:
-    """The steps that the seeds reached, such as ``1,000,000``."""
-    low, high = entry.finished_steps
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def write(found: list[Entry], random: pd.DataFrame, path: Path) -> None:
+def write(found: list[Entry], levels: Levels, path: Path) -> None:
     """Writes all tables as one page."""
-    path.write_text(tables(found, random), encoding="utf-8")
+    path.write_text(tables(found, levels), encoding="utf-8")

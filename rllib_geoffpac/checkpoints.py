@@ -16,7 +16,6 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +67,7 @@ class VerifiedCheckpoints(Checkpointable):
     def _complete(self, filesystem: pyarrow.fs.FileSystem, path: str) -> None:
         self.check_parts()
         weights = io.BytesIO()
-        arrays: dict[str, Any] = self.module_weights()
-        np.savez(weights, **arrays)
+        np.savez(weights, **self.module_weights())
         with filesystem.open_output_stream(f"{path}/{WEIGHTS}") as file:
             file.write(weights.getvalue())
         files = {
@@ -139,7 +137,7 @@ class CheckpointedPart(Checkpointable):
             super().restore_from_path(*args, **kwargs)
 
     @contextlib.contextmanager
-    def _remembering_errors(self) -> Iterator[None]:
+    def _remembering_errors(self):
         self.checkpoint_error = None
         try:
             yield
@@ -235,7 +233,7 @@ def _sha256(filesystem: pyarrow.fs.FileSystem, path: str) -> str:
 
 
 @contextlib.contextmanager
-def _explained(path: str) -> Iterator[None]:
+def _explained(path: str):
     """Turns an error of the file system into one that says what to do."""
     try:
         yield

@@ -25,10 +25,7 @@ def is_number(
         return False
     if math.isinf(value) and not infinite:
         return False
-    number = float(value)
-    return (number > low if above else number >= low) and (
-        number < high if below else number <= high
-    )
+    return (value > low if above else value >= low) and (value < high if below else value <= high)
 
 
 def is_count(value: Any, low: int) -> tuple[bool, str]:

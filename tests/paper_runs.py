@@ -10,9 +10,10 @@ from rllib_cli.plot import results
 EXPERIMENT = "reacher-variants-geoffpac"
 COMMANDS = {EXPERIMENT: "rllib train file tuned_examples/figures/reacher_variants.yaml"}
 STEPS = "num_env_steps_sampled_lifetime"
-RANDOM_AGENT = pd.DataFrame(
+_RANDOM = pd.DataFrame(
     [{"task": "Reacher-v5", "episodes": 10, "j_pi": -18.0, "return": -43.0}]
 ).set_index("task")
+LEVELS = {"random agent": _RANDOM}
 
 
 def write_trial(
@@ -34,7 +35,7 @@ def write_trial(
             STEPS: 400 * number,
             "time_total_s": 36.0 * number,
             "evaluation": {"env_runners": evaluation},
-            "learners": {"default_policy": {"policy_std": 0.5}},
+            "learners": {"default_policy": {"policy_std": 0.5, "rho_clipped_mean": 0.25}},
             "diverged": diverged and number == len(j_pis),
         }
         lines.append(json.dumps(report_))

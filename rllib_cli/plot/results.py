@@ -48,8 +48,7 @@ class TrialResult:
 
     def curve(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
         """Returns ``(steps [N], values [N])`` of a metric, where it was measured."""
-        steps: list[float] = []
-        values: list[float] = []
+        steps, values = [], []
         for report in self.reports:
             value = report.get(metric)
             # RLlib reports NaN until there is something to report.
@@ -129,10 +128,15 @@ def _load_trial(file: Path) -> TrialResult:
         path=file.parent,
         experiment=experiment.name,
         run=spec.get("run", ""),
-        params={key.replace("/", "."): value for key, value in flatten(params).items()},
+        params=flat_settings(params),
         reports=[by_iteration[iteration] for iteration in sorted(by_iteration)],
         stop=spec.get("stop", {}),
     )
+
+
+def flat_settings(config: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a config, flat with dots."""
+    return {key.replace("/", "."): value for key, value in flatten(config).items()}
 
 
 def differing_keys(trials: list[TrialResult]) -> list[str]:

@@ -116,9 +116,7 @@ class SessionCallback(Callback):
         if Session.current:
             Session.current.after_step(trials)
 
-    def on_trial_start(
-        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
-    ) -> None:
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any):
         """Shows the trial as running."""
         if Session.current:
             Session.current.on_status(trial, "running")
@@ -130,21 +128,17 @@ class SessionCallback(Callback):
         if Session.current:
             Session.current.on_result(trial, result)
 
-    def on_trial_save(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+    def on_trial_save(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any):
         """Notes a complete checkpoint."""
         if Session.current:
             Session.current.on_save(trial)
 
-    def on_trial_complete(
-        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
-    ) -> None:
+    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any):
         """Shows the trial as done."""
         if Session.current:
             Session.current.on_status(trial, "done")
 
-    def on_trial_error(
-        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
-    ) -> None:
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any):
         """Shows the trial as failed."""
         if Session.current:
             Session.current.on_status(trial, "failed")

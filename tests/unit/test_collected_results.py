@@ -5,14 +5,12 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from paper_runs import COMMANDS, RANDOM_AGENT, STEPS, collected, write_trial
+from paper_runs import COMMANDS, LEVELS, STEPS, collected, write_trial
 
-from paper import collect, curves, entries, publish, summary, tables, variants
-from paper.pictures import grids
+from paper import cells, collect, curves, entries, paired, publish, summary, tables
+from paper.levels import RANDOM
 from rllib_cli.errors import UserError
 from rllib_cli.plot import results
-
-GRID, LINE = "halfcheetah-grid-lambdas", "halfcheetah-grid-gamma-hat"
 
 
 def test_interquartile_mean_leaves_out_the_outer_quarters():
@@ -38,8 +36,22 @@ def test_two_seeds_give_a_mean_without_an_interval():
     assert np.isnan(found.high)
 
 
+def test_parts_are_taken_away_on_equal_seeds_and_at_equal_steps(tmp_path):
+    whole = {"value_baseline": "ema", "overlap_coeff": 2.0}
+    whole["policy_distribution"] = "truncated_gaussian"
+    for seed, (with_all, with_less) in enumerate([(-6.0, -7.0), (-8.0, -9.0), (-7.0, -5.0)]):
+        write_trial(tmp_path, seed, [-9.0, with_all, -1.0], **whole)
+        write_trial(tmp_path, seed, [-9.0, with_less], **{**whole, "overlap_coeff": 0.0})
+    table = paired.one_taken_away(entries.entries(collected(tmp_path)))
+    assert table[2:] == [
+        "| without value_baseline=ema |  |",
+        "| without overlap_coeff=2 | -7 and -7, 2 of 3 |",
+        "| without truncated_gaussian |  |",
+    ]
+
+
 def test_numbers_have_three_digits_or_all_before_the_point():
-    shown = [tables.number(value) for value in (-0.03741, 91.48, 999.4, 999.6, -12345.6)]
+    shown = [cells.number(value) for value in (-0.03741, 91.48, 999.4, 999.6, -12345.6)]
     assert shown == ["-0.0374", "91.5", "999", "1,000", "-12,346"]
 
 
@@ -92,18 +104,7 @@ def test_a_run_that_has_hardly_begun_is_named_but_not_counted(tmp_path):
     write_trial(tmp_path, 1, [-21.0])
     (entry,) = entries.entries(collected(tmp_path))
     assert (len(entry.runs), entry.unfinished) == (1, 1)
-    assert "Reacher-v5, GeoffPAC, paper: 1 runs" in tables.tables([entry], RANDOM_AGENT)
-
-
-def test_variants_are_named_by_their_departure_from_the_paper(tmp_path):
-    settings = {"value_baseline": "ema", "overlap_coeff": 2.0}
-    write_trial(tmp_path, 0, [-6.0], policy_distribution="truncated_gaussian", **settings)
-    write_trial(tmp_path, 0, [-7.0], policy_distribution="gaussian", overlap_coeff=0.0)
-    names = sorted(collected(tmp_path)["variant"])
-    assert names == ["paper", "value_baseline=ema, overlap_coeff=2, truncated_gaussian"]
-    found = variants.variant_settings("GeoffPAC", names[1])
-    paper = variants.PAPER_SETTINGS["GeoffPAC"]
-    assert found == {**paper, **settings, "policy_distribution": "truncated_gaussian"}
+    assert "Reacher-v5, GeoffPAC, paper: 1 runs" in tables.tables([entry], LEVELS)
 
 
 def test_equal_force_is_compared_on_the_seeds_that_both_have(tmp_path):
@@ -113,7 +114,7 @@ def test_equal_force_is_compared_on_the_seeds_that_both_have(tmp_path):
     write_trial(tmp_path, 3, [-9.0, -1.0], experiment="reacher-variants-ace", run="ACE")
     write_trial(tmp_path, 0, [-9.0, -1.0])  # the paper's Geoff-PAC: another force
     found = entries.entries(collected(tmp_path))
-    table = tables.sections(found, RANDOM_AGENT)["Geoff-PAC and ACE with the same force"]
+    table = tables.sections(found, LEVELS)["Geoff-PAC and ACE with the same force"]
     assert table[0] == "| overlap_coeff, policy | Reacher-v5 |"
     assert table[2:] == [
         "| none, gaussian | -7 and -7, 2 of 3 |",
@@ -123,35 +124,10 @@ def test_equal_force_is_compared_on_the_seeds_that_both_have(tmp_path):
     ]
 
 
-def test_the_cells_of_a_grid_are_summed_up_but_are_no_variants(tmp_path):
-    write_trial(tmp_path, 0, [-9.0])
-    write_trial(tmp_path, 0, [-6.0], value_baseline="ema")
-    write_trial(tmp_path, 0, [-5.0], experiment="reacher-grid", lambda_1=0.0, lambda_2=0.0)
-    found = entries.entries(collected(tmp_path))
-    cell = "lambda_1=0, lambda_2=0"
-    assert [e.variant for e in found] == ["paper", cell, "value_baseline=ema"]
-    assert [e.variant for e in entries.variant_entries(found)] == ["paper", "value_baseline=ema"]
-
-
-def test_figure_6_shows_every_seed(tmp_path):
-    for cell, (lambda_1, lambda_2) in enumerate([(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)]):
-        for seed in (0, 1):
-            settings = {"lambda_1": lambda_1, "lambda_2": lambda_2}
-            write_trial(tmp_path, seed, [0.0, cell - 9.0 * seed], **settings, experiment=GRID)
-    for seed in (0, 1):
-        write_trial(tmp_path, seed, [0.0, 2.0 + 4.0 * seed], experiment=LINE, gamma_hat=0.4)
-    figure = grids.grids(collected(tmp_path), RANDOM_AGENT)
-    line, heat_map = figure.axes[:2]
-    assert list(line.lines[0].get_ydata()) == [2.0, 6.0]
-    shown = {text.get_text(): text for text in heat_map.texts}
-    assert list(shown) == ["-4.5", "0  -9", "-2.5", "2  -7", "-3.5", "1  -8", "-1.5", "3  -6"]
-    assert [shown[name].xy for name in ("1  -8", "2  -7")] == [(0, 1), (1, 0)]
-
-
-def test_trials_that_differ_in_an_unknown_setting_are_not_mixed(tmp_path):
-    write_trial(tmp_path, 0, [-6.0], rho_clip=2.0)
-    write_trial(tmp_path, 0, [-7.0], rho_clip=5.0)
-    with pytest.raises(UserError, match=r"variant 'paper', seed 0.*PAPER_SETTINGS"):
+def test_trials_that_differ_in_nothing_that_is_learned_from_are_not_mixed(tmp_path):
+    write_trial(tmp_path, 0, [-6.0], num_env_runners=1)
+    write_trial(tmp_path, 0, [-7.0], num_env_runners=2)
+    with pytest.raises(UserError, match=r"variant 'paper', seed 0"):
         collected(tmp_path)
 
 
@@ -215,7 +191,7 @@ def test_a_header_states_what_the_settings_reached(tmp_path):
     settings = f"{{value_baseline: ema, num_lanes: 10}}\n  stop: {{{STEPS}: 2000}}\n"
     body = f"example:\n  run: GeoffPAC\n  env: Reacher-v5\n  config: {settings}"
     example.write_text(f"# Title.\n# Reaches: nothing yet.\n# Took:    a while.\n{body}")
-    text = publish.header(example, entries.entries(collected(tmp_path)), RANDOM_AGENT)
+    text = publish.header(example, entries.entries(collected(tmp_path)), LEVELS[RANDOM])
     words = " ".join(text.replace("#", " ").split())
     assert text.startswith("# Title.\n# Reaches: J_pi -10 [-19, -5]") and text.endswith(body)
     assert "after 800 of the 2,000 steps (interquartile mean of 3 seeds" in words
@@ -229,6 +205,24 @@ def test_a_header_states_the_value_at_its_own_budget(tmp_path):
     example.parent.mkdir()
     body = f"example:\n  run: DDPG\n  env: Reacher-v5\n  stop: {{{STEPS}: 800}}\n"
     example.write_text(f"# Title.\n# Reaches: nothing yet.\n{body}")
-    text = publish.header(example, entries.entries(collected(tmp_path)), RANDOM_AGENT)
+    text = publish.header(example, entries.entries(collected(tmp_path)), LEVELS[RANDOM])
     assert "J_pi -7, return -14 after 800 steps (one seed)" in text
     assert "Took:    72 s a trial" in text
+
+
+def test_a_page_s_marks_are_filled_even_if_nothing_is_between_them(tmp_path):
+    page, end = tmp_path / "page.md", "<!-- end of results -->"
+    page.write_text(
+        f"a\n<!-- results: x -->\n{end}\nb\n<!-- results: y -->\n\n| old |\n\n{end}\nc\n"
+    )
+    text = publish.page(page, {"x": ["| 1 |"], "y": ["| 2 |"]})
+    assert text == (
+        f"a\n<!-- results: x -->\n\n| 1 |\n\n{end}\nb\n<!-- results: y -->\n\n| 2 |\n\n{end}\nc\n"
+    )
+
+
+def test_a_mark_that_names_no_table_is_refused(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- results: z -->\n<!-- end of results -->\n")
+    with pytest.raises(UserError, match=r"no results 'z'.*only 'x'"):
+        publish.page(page, {"x": []})

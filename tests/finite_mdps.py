@@ -44,7 +44,8 @@ class Case(NamedTuple):
         """[S, A]"""
         return self.policy / self.mdp.behavior
 
-    def limits(self, lambda_1: float, lambda_2: float):
+    def limits(self, lambda_1: float, lambda_2: float, **settings):
+        """The exact terms; `settings` as in `gradient_limits.limits`: view, emphasis, critics."""
         return self.mdp.limits(
             self.policy,
             gamma_hat=self.gamma_hat,
@@ -52,6 +53,7 @@ class Case(NamedTuple):
             lambda_2=lambda_2,
             density_ratio=self.density_ratio,
             values=self.values,
+            **settings,
         )
 
 

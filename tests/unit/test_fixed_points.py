@@ -203,6 +203,38 @@ def test_the_density_ratio_moves_as_its_rule_says(case):
 
 
 @every_case
+@pytest.mark.parametrize("rho_clip", [np.inf, 0.9])
+def test_u_and_m_move_as_their_rules_say(case, rho_clip):
+    data = Transitions(case)
+    here, there = data.paths.states
+    rho, value = np.minimum(data.rho[0], rho_clip), data.phi @ WEIGHTS  # a linear U, or M
+    i, c, v = case.mdp.interest, case.density_ratio, case.values
+    error = i[here] * v[here] + case.gamma_hat * value[1] - value[0]
+    rule = fixed_points.counterfactual_values(
+        case.mdp, case.policy, FEATURES, gamma_hat=case.gamma_hat, values=v, rho_clip=rho_clip
+    )
+    measured = data.mean(rho * error, data.phi[0])
+    np.testing.assert_allclose(measured, rule.expected_update(WEIGHTS), atol=1e-12)
+    error = (i * c)[there] + data.discount[0] * rho * value[0] - value[1]
+    rule = fixed_points.emphasis(
+        case.mdp, case.policy, FEATURES, density_ratio=c, rho_clip=rho_clip
+    )
+    measured = data.mean(error, data.phi[1])
+    np.testing.assert_allclose(measured, rule.expected_update(WEIGHTS), atol=1e-12)
+
+
+@every_case
+def test_the_limits_take_the_u_that_a_table_learns_also_from_clipped_ratios(case):
+    numbers = {"gamma_hat": case.gamma_hat, "values": case.values, "rho_clip": 0.9}
+    table = fixed_points.tabular(case.mdp.num_states)
+    u = fixed_points.counterfactual_values(case.mdp, case.policy, table, **numbers).fixed_point()
+    numbers |= {"lambda_1": 1.0, "lambda_2": 0.7, "view": "forward"}
+    learned = case.mdp.limits(case.policy, **numbers)
+    given = case.mdp.limits(case.policy, counterfactual_values=u, **numbers)
+    np.testing.assert_allclose(learned.second, given.second, atol=1e-12)
+
+
+@every_case
 def test_q_moves_as_its_rule_says_without_a_ratio(case):
     features = np.random.default_rng(3).normal(size=(4, 2, 2))
     data = Transitions(case)

@@ -102,7 +102,7 @@ def truncated_score_weights(
     Returns:
         n arrays [N], oldest transition first; none for n = 0.
     """
-    weights = []
+    weights: list[Array] = []
     carried: Array = 1.0
     for step in range(rho.shape[0] - 1, -1, -1):
         carried = carried * connected[step] * rho[step]

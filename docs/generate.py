@@ -1,4 +1,4 @@
-"""Fills what the pages say about settings and options from the code that defines them.
+"""Fills what the pages say about settings, options and metrics from the code that defines them.
 
     python docs/generate.py            rewrites the pages
     python docs/generate.py --check    fails if one of them is out of date
@@ -106,6 +106,13 @@ def options_of_plot() -> str:
     return _options("plot")
 
 
+def metrics() -> str:
+    """All metrics, place by place."""
+    from rllib_geoffpac.metrics import glossary
+
+    return glossary().strip()
+
+
 def _options(*verb: str) -> str:
     import typer
 
@@ -134,6 +141,7 @@ _TABLES: dict[str, Callable[[], str]] = {
         options_of_train,
         options_of_evaluate,
         options_of_plot,
+        metrics,
     )
 }
 

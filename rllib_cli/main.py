@@ -9,28 +9,7 @@ import typer
 from rllib_cli import plugins
 from rllib_cli.errors import UserError
 from rllib_cli.experiment import parse as experiments
-from rllib_cli.options import (
-    CheckpointAtEnd,
-    CheckpointFreq,
-    DryRun,
-    Env,
-    ExperimentName,
-    KeepCheckpoints,
-    MaxFailures,
-    NumSamples,
-    Quiet,
-    RayAddress,
-    RayCpus,
-    RayGpus,
-    Resume,
-    Seed,
-    Set,
-    Stop,
-    StoragePath,
-    Verbose,
-    Wandb,
-    option,
-)
+from rllib_cli.options import Env, option, takes_train_options
 
 app = typer.Typer(
     name="rllib",
@@ -55,37 +34,20 @@ app.add_typer(example_app, name="example")
 
 
 @train_app.callback(invoke_without_command=True, no_args_is_help=True)
+@takes_train_options
 def train_options(
     context: typer.Context,
     algo: Annotated[str | None, option("Name of the algorithm.", "--algo", "--run")] = None,
-    env: Env = None,
     config: Annotated[
         str | None,
         option("Settings of the algorithm: a JSON or YAML mapping.", "--config"),
     ] = None,
-    set_: Set = None,
-    stop: Stop = None,
-    seed: Seed = None,
-    num_samples: NumSamples = None,
-    storage_path: StoragePath = None,
-    experiment_name: ExperimentName = None,
-    resume: Resume = False,
-    checkpoint_freq: CheckpointFreq = None,
-    checkpoint_at_end: CheckpointAtEnd = None,
-    keep_checkpoints_num: KeepCheckpoints = None,
-    max_failures: MaxFailures = None,
-    ray_address: RayAddress = None,
-    ray_num_cpus: RayCpus = None,
-    ray_num_gpus: RayGpus = None,
-    wandb_project: Wandb = None,
-    dry_run: DryRun = False,
-    verbose: Verbose = False,
-    quiet: Quiet = False,
+    *,
+    given: dict[str, Any],
 ) -> None:
     """Train an algorithm: rllib train --algo GeoffPAC --env HalfCheetah-v5 --stop '{...}'."""
-    given = {key: value for key, value in locals().items() if key != "context"}
     if context.invoked_subcommand is not None:
-        if any(value not in (None, False, []) for value in given.values()):
+        if any(value not in (None, False, []) for value in (algo, config, *given.values())):
             raise UserError(
                 "With an experiment file the options come after it: "
                 "rllib train file EXPERIMENT.yaml --set key=value ..."
@@ -96,42 +58,26 @@ def train_options(
             "Give an algorithm with --algo (and --env), or an experiment file: "
             "rllib train file EXPERIMENT.yaml."
         )
+    env = given["env"]
     name = "-".join(part for part in (algo, env) if part).replace("/", "_").replace(":", "_")
     _train([experiments.from_command_line(algo, env, config, name)], given)
 
 
 @train_app.command("file", no_args_is_help=True)
+@takes_train_options
 def train_file(
     path: Annotated[
         str, typer.Argument(help="A .yaml file, or a .py file with 'config' and 'stop'.")
     ],
-    set_: Set = None,
-    env: Env = None,
-    stop: Stop = None,
-    seed: Seed = None,
-    num_samples: NumSamples = None,
-    storage_path: StoragePath = None,
-    experiment_name: ExperimentName = None,
-    resume: Resume = False,
-    checkpoint_freq: CheckpointFreq = None,
-    checkpoint_at_end: CheckpointAtEnd = None,
-    keep_checkpoints_num: KeepCheckpoints = None,
-    max_failures: MaxFailures = None,
-    ray_address: RayAddress = None,
-    ray_num_cpus: RayCpus = None,
-    ray_num_gpus: RayGpus = None,
-    wandb_project: Wandb = None,
-    dry_run: DryRun = False,
-    verbose: Verbose = False,
-    quiet: Quiet = False,
+    *,
+    given: dict[str, Any],
 ) -> None:
     """Train what an experiment file describes: rllib train file EXPERIMENT.yaml."""
-    given = dict(locals())
     _train(experiments.load(path), given)
 
 
 def _train(loaded: list[experiments.Experiment], given: dict[str, Any]) -> None:
-    """Common end of all verbs that train; ``given`` holds the parsed options by name."""
+    """Common end of all verbs that train; ``given`` holds the shared options by name."""
     from rllib_cli.run import train
 
     overrides = experiments.Overrides(
@@ -265,32 +211,15 @@ def example_get(
 
 
 @example_app.command("run", no_args_is_help=True)
+@takes_train_options
 def example_run(
     example_id: Annotated[str, typer.Argument(metavar="ID", help="As 'example list' shows it.")],
-    set_: Set = None,
-    env: Env = None,
-    stop: Stop = None,
-    seed: Seed = None,
-    num_samples: NumSamples = None,
-    storage_path: StoragePath = None,
-    experiment_name: ExperimentName = None,
-    resume: Resume = False,
-    checkpoint_freq: CheckpointFreq = None,
-    checkpoint_at_end: CheckpointAtEnd = None,
-    keep_checkpoints_num: KeepCheckpoints = None,
-    max_failures: MaxFailures = None,
-    ray_address: RayAddress = None,
-    ray_num_cpus: RayCpus = None,
-    ray_num_gpus: RayGpus = None,
-    wandb_project: Wandb = None,
-    dry_run: DryRun = False,
-    verbose: Verbose = False,
-    quiet: Quiet = False,
+    *,
+    given: dict[str, Any],
 ) -> None:
     """Train a tuned example; takes the options of 'rllib train file'."""
     from rllib_cli import examples
 
-    given = dict(locals())
     example = examples.get_example(example_id)
     _train(experiments.parse(example.text, source=example.id), given)
 

@@ -1,5 +1,8 @@
 """The options that several verbs of the command share."""
 
+import functools
+import inspect
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -93,3 +96,48 @@ DryRun = Annotated[
 ]
 Verbose = Annotated[bool, option("Also say where Ray's log is.", "-v", "--verbose")]
 Quiet = Annotated[bool, option("Print only the final result.", "-q", "--quiet")]
+
+
+# The options of every verb that trains, in the order of the help text: name -> type, default.
+TRAIN_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "env": (Env, None),
+    "set_": (Set, None),
+    "stop": (Stop, None),
+    "seed": (Seed, None),
+    "num_samples": (NumSamples, None),
+    "storage_path": (StoragePath, None),
+    "experiment_name": (ExperimentName, None),
+    "resume": (Resume, False),
+    "checkpoint_freq": (CheckpointFreq, None),
+    "checkpoint_at_end": (CheckpointAtEnd, None),
+    "keep_checkpoints_num": (KeepCheckpoints, None),
+    "max_failures": (MaxFailures, None),
+    "ray_address": (RayAddress, None),
+    "ray_num_cpus": (RayCpus, None),
+    "ray_num_gpus": (RayGpus, None),
+    "wandb_project": (Wandb, None),
+    "dry_run": (DryRun, False),
+    "verbose": (Verbose, False),
+    "quiet": (Quiet, False),
+}
+
+
+def takes_train_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command all of ``TRAIN_OPTIONS``; it receives them as the dictionary ``given``."""
+    own = inspect.signature(command).parameters.values()
+    own = [parameter for parameter in own if parameter.name != "given"]
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for name, (kind, default) in TRAIN_OPTIONS.items()
+    ]
+
+    @functools.wraps(command)
+    def with_options(*arguments: Any, **keywords: Any) -> None:
+        given = {name: keywords.pop(name) for name in TRAIN_OPTIONS}
+        command(*arguments, given=given, **keywords)
+
+    del with_options.__wrapped__  # typer must see this signature
+    parameters = [*own, *shared]
+    with_options.__signature__ = inspect.Signature(parameters)
+    with_options.__annotations__ = {p.name: p.annotation for p in parameters}
+    return with_options

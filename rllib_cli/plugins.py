@@ -23,8 +23,12 @@ RLlib's own configs have none of these and are served in RLlib's way.
 import importlib
 from collections.abc import Sequence
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from rllib_geoffpac.metrics import Metric
+
+if TYPE_CHECKING:
+    from ray.rllib.algorithms import Algorithm
 
 PLUGINS = ("rllib_geoffpac.command_line",)
 
@@ -44,7 +48,7 @@ def algorithms() -> tuple[str, ...]:
     return tuple(name for module in modules() for name in module.ALGORITHMS)
 
 
-def metrics_of(run: str, algorithm: type | None = None) -> Sequence[Metric] | None:
+def metrics_of(run: str, algorithm: "type[Algorithm] | None" = None) -> Sequence[Metric] | None:
     """The rows of an algorithm's results; None for RLlib's own algorithms.
 
     Args:

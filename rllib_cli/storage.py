@@ -42,7 +42,7 @@ def join(location: str | Path, *names: str) -> str:
     """
     if not is_uri(location):
         return str(Path(location, *names))
-    head, mark, query = location.partition("?")
+    head, mark, query = str(location).partition("?")
     scheme, _, path = head.partition("://")
     if not scheme.startswith(_FSSPEC):
         names = tuple(quote(name, safe=_UNESCAPED) for name in names)

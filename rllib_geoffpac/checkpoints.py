@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,8 @@ class VerifiedCheckpoints(Checkpointable):
     def _complete(self, filesystem: pyarrow.fs.FileSystem, path: str) -> None:
         self.check_parts()
         weights = io.BytesIO()
-        np.savez(weights, **self.module_weights())
+        arrays: dict[str, Any] = self.module_weights()
+        np.savez(weights, **arrays)
         with filesystem.open_output_stream(f"{path}/{WEIGHTS}") as file:
             file.write(weights.getvalue())
         files = {
@@ -137,7 +139,7 @@ class CheckpointedPart(Checkpointable):
             super().restore_from_path(*args, **kwargs)
 
     @contextlib.contextmanager
-    def _remembering_errors(self):
+    def _remembering_errors(self) -> Iterator[None]:
         self.checkpoint_error = None
         try:
             yield
@@ -233,7 +235,7 @@ def _sha256(filesystem: pyarrow.fs.FileSystem, path: str) -> str:
 
 
 @contextlib.contextmanager
-def _explained(path: str):
+def _explained(path: str) -> Iterator[None]:
     """Turns an error of the file system into one that says what to do."""
     try:
         yield

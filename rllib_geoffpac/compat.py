@@ -63,6 +63,12 @@ serves a YAML file, knows the attribute alone.
 BATCH_SIZE_ATTRIBUTE = "_train_batch_size_per_learner"
 """Where an AlgorithmConfig keeps `train_batch_size_per_learner`, which is a property."""
 
+LOOPBACK_ONLY = {"_node_ip_address": "127.0.0.1"}
+"""Argument of `ray.init` that keeps a Ray of this machine to this machine.
+
+Reason: by default Ray listens on the address of the network, and has no public argument for it.
+"""
+
 FROZEN_ATTRIBUTE = "_is_frozen"
 """What an AlgorithmConfig's attributes hold that is no setting: whether it may be changed."""
 

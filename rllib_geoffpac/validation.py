@@ -25,7 +25,10 @@ def is_number(
         return False
     if math.isinf(value) and not infinite:
         return False
-    return (value > low if above else value >= low) and (value < high if below else value <= high)
+    number = float(value)
+    return (number > low if above else number >= low) and (
+        number < high if below else number <= high
+    )
 
 
 def is_count(value: Any, low: int) -> tuple[bool, str]:

@@ -141,3 +141,10 @@ def source() -> str:
     files += [ROOT / "setup.py", ROOT / "constraints.txt", *ROOT.glob("*.toml")]
     texts = [path.read_text(encoding="utf-8", errors="ignore") for path in files]
     return "\n".join([*texts, *(block.text for block in blocks())])
+
+
+def my_lab() -> str:
+    """The module that docs/extending.md writes, block by block."""
+    return "\n\n".join(
+        block.text for block in blocks("python") if block.text.startswith("# my_lab.py")
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 from rllib_cli import storage
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.evaluate import checkpoints
-from rllib_cli.quiet import Screen
+from rllib_cli.screen import Screen
 
 _TRUST_NOTE = (
     "This checkpoint is loaded with pickle, which can run code: use only those you trust, "
@@ -81,7 +81,8 @@ def evaluate(checkpoint: str | Path, options: EvaluateOptions | None = None) -> 
         config = checkpoints.load_config(folder, options.weights_only)
         if options.env is not None:
             config.environment(env=options.env)
-        env, videos = str(config.env), []
+        env = str(config.env)
+        videos: list[str] = []
         episodes = rollouts.play(config, folder, options, videos)
     summary = rollouts.summarize(episodes)
     return Evaluation(

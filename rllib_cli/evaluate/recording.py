@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat
 
 import gymnasium
 
@@ -54,7 +54,7 @@ class VideoRecorder(gymnasium.Wrapper):
         self._write_frame()
         return observation, info
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Adds a frame; the video ends with its episode."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._write_frame()
@@ -80,7 +80,7 @@ class VideoRecorder(gymnasium.Wrapper):
         if self._writer is None:
             return
         try:
-            frame = self.env.render()
+            frame: Any = self.env.render()
         except Exception as error:
             raise UserError(
                 f"The environment cannot be rendered: {exception_summary(error)}"

@@ -56,7 +56,7 @@ def _env_maker(config: Any, options: Any, videos: list[str]) -> Callable[[], gym
         check_env(name)
 
     def make() -> gym.Env:
-        arguments = {"render_mode": "rgb_array"} if options.video_dir else {}
+        arguments: dict[str, Any] = {"render_mode": "rgb_array"} if options.video_dir else {}
         try:
             made = create_env(name, env_config, **arguments)
         except Exception as error:

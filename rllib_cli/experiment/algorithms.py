@@ -1,7 +1,7 @@
 """Finds algorithms, their configs and environments by name (imports RLlib)."""
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rllib_cli import plugins
 from rllib_cli.errors import UserError, exception_summary
@@ -9,8 +9,11 @@ from rllib_cli.experiment.code_references import import_reference, look_in_worki
 from rllib_geoffpac.compat import SETTING_ATTRIBUTES, registered_env_creator
 from rllib_geoffpac.validation import did_you_mean
 
+if TYPE_CHECKING:
+    from ray.rllib.algorithms import Algorithm
 
-def algorithm_class(run: str) -> type:
+
+def algorithm_class(run: str) -> "type[Algorithm]":
     """Returns the Algorithm class that ``run`` names, and registers it with Tune if need be."""
     from ray.tune.registry import get_trainable_cls
 

@@ -4,12 +4,15 @@ import copy
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rllib_cli import storage
 from rllib_cli.errors import UserError
 from rllib_cli.experiment import names, safe_yaml, search_space
 from rllib_geoffpac.validation import did_you_mean
+
+if TYPE_CHECKING:
+    from ray.rllib.algorithms import Algorithm
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Experiment:
     tune_config: dict[str, Any] = field(default_factory=dict)
     failure_config: dict[str, Any] = field(default_factory=dict)
     storage_path: str | None = None
-    algorithm: type | None = None
+    algorithm: "type[Algorithm] | None" = None
 
     @property
     def folder(self) -> str:
@@ -293,7 +296,7 @@ def flatten(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def env_names(experiment: Experiment) -> list[str]:
     """The names of the environments of an experiment; several if they are searched over."""
-    env = experiment.config.get("env")
+    env: Any = experiment.config.get("env")
     if search_space.is_search_space(env):
         env = next(iter(env.values()))
     return [name for name in (env if isinstance(env, list) else [env]) if isinstance(name, str)]

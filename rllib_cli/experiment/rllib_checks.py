@@ -4,7 +4,7 @@ import dataclasses
 import inspect
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.experiment import checks, code_references, names, search_space, value_types
@@ -17,6 +17,9 @@ from rllib_cli.experiment.parse import Experiment
 from rllib_geoffpac.compat import SETTING_ATTRIBUTES, is_deprecated, tune_random_state
 from rllib_geoffpac.envs.make_env import create_env
 from rllib_geoffpac.validation import did_you_mean
+
+if TYPE_CHECKING:
+    from ray.rllib.algorithms import Algorithm
 
 
 @dataclass(frozen=True)
@@ -198,7 +201,7 @@ def _make_env(env: Any, env_config: dict[str, Any]) -> Any:
 
 
 def _validated_resources(
-    algorithm: type, config: dict[str, Any], params: dict[str, Any], env: Any | None
+    algorithm: "type[Algorithm]", config: dict[str, Any], params: dict[str, Any], env: Any | None
 ) -> dict[str, float]:
     """Lets the algorithm judge its settings and say what they need."""
     at = " (in the trial with " + ", ".join(f"{k}={v}" for k, v in params.items()) + ")"

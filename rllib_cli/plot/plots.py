@@ -185,7 +185,8 @@ def _draw(
     if all(drawing.is_grid(keys, rows) for rows in panels.values()):
         if len(panels) > 1:
             return drawing.heat_map_panels(panels, keys, y_label), "heat maps"
-        return drawing.heat_map(*panels.values(), keys, y_label, title), "heat map"
+        (rows,) = panels.values()
+        return drawing.heat_map(rows, keys, y_label, title), "heat map"
     labels = _best_labels(list(panels.values()))
     count = len({row.label for row, _ in grouped})
     note = f"the {len(labels)} best of {count} settings" if count > len(labels) else ""
@@ -197,10 +198,8 @@ def _draw(
     x_label = step_label(trials)
     if len(panels) > 1:
         return drawing.curve_panels(curves, y_label, x_label, note), "learning curves"
-    return (
-        drawing.learning_curves(*curves.values(), y_label, x_label, title, note),
-        "learning curves",
-    )
+    (only,) = curves.values()
+    return drawing.learning_curves(only, y_label, x_label, title, note), "learning curves"
 
 
 def _best_labels(panels: list[list[Row]]) -> set[str]:

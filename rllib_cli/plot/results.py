@@ -48,7 +48,8 @@ class TrialResult:
 
     def curve(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
         """Returns ``(steps [N], values [N])`` of a metric, where it was measured."""
-        steps, values = [], []
+        steps: list[float] = []
+        values: list[float] = []
         for report in self.reports:
             value = report.get(metric)
             # RLlib reports NaN until there is something to report.
@@ -128,15 +129,10 @@ def _load_trial(file: Path) -> TrialResult:
         path=file.parent,
         experiment=experiment.name,
         run=spec.get("run", ""),
-        params=flat_settings(params),
+        params={key.replace("/", "."): value for key, value in flatten(params).items()},
         reports=[by_iteration[iteration] for iteration in sorted(by_iteration)],
         stop=spec.get("stop", {}),
     )
-
-
-def flat_settings(config: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a config, flat with dots."""
-    return {key.replace("/", "."): value for key, value in flatten(config).items()}
 
 
 def differing_keys(trials: list[TrialResult]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import rllib_cli
 from rllib_cli import plugins
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.experiment import checks
+from rllib_geoffpac.compat import LOOPBACK_ONLY
 from rllib_geoffpac.envs.mujoco import uses_mujoco
 
 
@@ -19,7 +21,10 @@ def local_resources(num_cpus: int | None, num_gpus: int | None) -> dict[str, flo
 
 
 def start_ray(
-    address: str | None, resources: dict[str, float], envs: list[str], references: list[str] = ()
+    address: str | None,
+    resources: dict[str, float],
+    envs: list[str],
+    references: Sequence[str] = (),
 ) -> None:
     """Starts Ray on this machine, or connects to the cluster at ``address``.
 
@@ -42,7 +47,7 @@ def start_ray(
             include_dashboard=False,
             log_to_driver=False,
             runtime_env=runtime_env or None,
-            _node_ip_address="127.0.0.1",  # nobody else on the network can reach it
+            **LOOPBACK_ONLY,  # nobody else on the network can reach it
         )
         return
     try:
@@ -61,10 +66,10 @@ def start_ray(
 def package_folders() -> list[str]:
     """The folders of this project's packages, which a cluster's workers need as well."""
     files = [rllib_cli.__file__, *(package.__file__ for package in plugins.packages())]
-    return [str(Path(file).parent) for file in files]
+    return [str(Path(file).parent) for file in files if file is not None]
 
 
-def _own(references: list[str]) -> list[Any]:
+def _own(references: Sequence[str]) -> list[Any]:
     """The top-level modules of the user's code that are not installed packages.
 
     Installed ones are the cluster's own business; a module of the working folder is not there,

@@ -164,7 +164,7 @@ class Progress:
 
     def render(self) -> Any:
         """The live table: running trials first, then the latest others."""
-        from rich.console import Group
+        from rich.console import Group, RenderableType
         from rich.table import Table
         from rich.text import Text
 
@@ -193,7 +193,10 @@ class Progress:
         elapsed = duration(time.monotonic() - self.started)
         if len(views) > _MAX_ROWS:
             summary += f" ({_MAX_ROWS} shown)"
-        lines = [table, Text(f"{self.total} trials: {summary}; {elapsed} passed", style="dim")]
+        lines: list[RenderableType] = [
+            table,
+            Text(f"{self.total} trials: {summary}; {elapsed} passed", style="dim"),
+        ]
         if self.note:
             lines.append(Text(self.note, style="bold"))
         return Group(*lines)

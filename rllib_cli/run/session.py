@@ -116,7 +116,9 @@ class SessionCallback(Callback):
         if Session.current:
             Session.current.after_step(trials)
 
-    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any):
+    def on_trial_start(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
+    ) -> None:
         """Shows the trial as running."""
         if Session.current:
             Session.current.on_status(trial, "running")
@@ -128,17 +130,21 @@ class SessionCallback(Callback):
         if Session.current:
             Session.current.on_result(trial, result)
 
-    def on_trial_save(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any):
+    def on_trial_save(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """Notes a complete checkpoint."""
         if Session.current:
             Session.current.on_save(trial)
 
-    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any):
+    def on_trial_complete(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
+    ) -> None:
         """Shows the trial as done."""
         if Session.current:
             Session.current.on_status(trial, "done")
 
-    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any):
+    def on_trial_error(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
+    ) -> None:
         """Shows the trial as failed."""
         if Session.current:
             Session.current.on_status(trial, "failed")

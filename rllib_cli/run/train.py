@@ -16,7 +16,7 @@ from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.experiment import checks, result_keys, search_space
 from rllib_cli.experiment.code_references import find_references
 from rllib_cli.experiment.parse import Experiment, env_names
-from rllib_cli.quiet import Screen
+from rllib_cli.screen import Screen
 from rllib_geoffpac.metrics import headlines
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _run(plan: Plan, options: RunOptions, screen: Screen) -> int:
     from rllib_cli.run import summary
     from rllib_cli.run.progress import Progress
     from rllib_cli.run.session import Session
-    from rllib_cli.run.tuning import make_tuner
+    from rllib_cli.run.tuner import make_tuner
 
     folder = plan.experiment.folder
     screen.log_to(_log_path(plan.experiment))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -182,7 +182,13 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
             raise error
 
     @override(Algorithm)
-    def get_state(self, components=None, *, not_components=None, **kwargs: Any) -> StateDict:
+    def get_state(
+        self,
+        components: str | Collection[str] | None = None,
+        *,
+        not_components: str | Collection[str] | None = None,
+        **kwargs: Any,
+    ) -> StateDict:
         state = super().get_state(components, not_components=not_components, **kwargs)
         if self._check_component(_LANES, components, not_components):
             state[_LANES] = self.stream.anchor.get_state()

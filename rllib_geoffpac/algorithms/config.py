@@ -211,9 +211,8 @@ class LaneAlgorithmConfig(AlgorithmConfig):
         # Tune's trials run in folders of their own: a relative path is meant from where the
         # experiment was started.
         started_in = os.environ.get("TUNE_ORIG_WORKING_DIR", "")
-        self.experience_cache = os.path.abspath(
-            os.path.join(started_in, os.path.expanduser(self.experience_cache))
-        )
+        folder = os.path.expanduser(self.experience_cache or "")
+        self.experience_cache = os.path.abspath(os.path.join(started_in, folder))
         obstacle = why_not_recordable(self)
         if obstacle:
             self._value_error(f"`experience_cache` is {self.experience_cache!r}, but {obstacle}.")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import gymnasium as gym
 import numpy as np
@@ -34,6 +35,8 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
     """
 
     lane_class = SimulatedLane
+    env: gym.Env | None
+    """An environment for its spaces, where the lanes may have none."""
 
     @override(EnvRunner)
     def __init__(self, *, config: Any, **kwargs: Any):
@@ -45,7 +48,7 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
         self.config.seed = config.seed
         update_global_seed_if_necessary(seed=config.seed + (self.worker_index or 0))
         self._lanes: list[SimulatedLane] | list[RecordedLane] = []
-        self._lockstep = 0
+        self._lockstep: int | None = 0
         num_lanes = self.config.num_lanes
         if not self.num_workers:
             self.lane_numbers = range(num_lanes)
@@ -113,9 +116,15 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
             lane.lockstep = anchor.lockstep
         lane.seek(anchor.position(index))
 
+    @property
+    def _simulated_lanes(self) -> list[SimulatedLane]:
+        """The lanes, where nothing is recorded."""
+        return cast("list[SimulatedLane]", self._lanes)
+
     def _run(self, num_locksteps: int) -> Fragment:
         # Nowhere, if one of the lanes fails: then they don't stand at the same lockstep any more.
         start, self._lockstep = self._lockstep, None
+        assert start is not None
         columns = [lane.run(num_locksteps) for lane in self._lanes]
         fragment = _pack(start, self._lanes, columns)
         self._lockstep = start + num_locksteps
@@ -126,7 +135,7 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
 
     @override(EnvRunner)
     def get_spaces(self) -> dict:
-        env = self.env or self._lanes[0].env
+        env = self.env if self.env is not None else self._simulated_lanes[0].env
         spaces = (env.observation_space, env.action_space)
         return {INPUT_ENV_SPACES: spaces, DEFAULT_MODULE_ID: spaces}
 
@@ -148,7 +157,13 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
 
     # The runner has no state of its own: the algorithm keeps the lanes' anchor.
     @override(Checkpointable)
-    def get_state(self, components=None, *, not_components=None, **kwargs) -> dict:
+    def get_state(
+        self,
+        components: str | Collection[str] | None = None,
+        *,
+        not_components: str | Collection[str] | None = None,
+        **kwargs: Any,
+    ) -> dict:
         return {}
 
     @override(Checkpointable)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import gymnasium as gym
 import numpy as np
@@ -63,6 +63,8 @@ class RepeatedActions:
 class ExploringLane(SimulatedLane):
     """A lane that logs the actions of its episode, as they can't be drawn again from a seed."""
 
+    _taken: np.ndarray
+
     def action_log(self) -> ActionLog:
         """What brings the lane back to where it stands."""
         return ActionLog(self._taken[: self.step], self._rng.bit_generator.state)
@@ -89,7 +91,7 @@ class ExploringLane(SimulatedLane):
     def _reset(self) -> None:
         # A new array for every episode: the logs of earlier anchors stay as they are.
         space = self.env.action_space
-        self._taken = np.empty((_FIRST_ALLOCATION, *space.shape), space.dtype)
+        self._taken = np.empty((_FIRST_ALLOCATION, *(space.shape or ())), space.dtype)
         super()._reset()
 
 
@@ -108,9 +110,14 @@ class ExploringEnvRunner(BehaviorEnvRunner):
         use_one_thread()
         if self._lanes:
             spec = self.config.get_rl_module_spec(
-                env=self._lanes[0].env, spaces=self.get_spaces(), inference_only=True
+                env=self._simulated_lanes[0].env, spaces=self.get_spaces(), inference_only=True
             )
             self.module = spec.build()
+
+    @property
+    def _exploring_lanes(self) -> list[ExploringLane]:
+        """The lanes, as what they are here."""
+        return cast("list[ExploringLane]", self._lanes)
 
     @override(BehaviorEnvRunner)
     def _make_behavior(self, env: gym.Env) -> BehaviorPolicy:
@@ -132,13 +139,14 @@ class ExploringEnvRunner(BehaviorEnvRunner):
             for parameter, values in zip(self.module.pi.parameters(), weights, strict=True):
                 parameter.copy_(torch.as_tensor(values))
         explores = start >= self.config.warm_up_locksteps
-        for lane in self._lanes:
+        for lane in self._exploring_lanes:
+            assert isinstance(lane.behavior, NoisyPolicy)
             lane.behavior.module = self.module if explores else None
         fragment = super().sample(start=start, num_locksteps=num_locksteps, anchor=anchor)
-        fragment.end.action_logs = [lane.action_log() for lane in self._lanes]
+        fragment.end.action_logs = [lane.action_log() for lane in self._exploring_lanes]
         return fragment
 
     @override(BehaviorEnvRunner)
     def _seek_lane(self, index: int, anchor: LaneAnchor) -> None:
         log = None if anchor.action_logs is None else anchor.action_logs[index]
-        self._lanes[index].seek(anchor.position(index), log)
+        self._exploring_lanes[index].seek(anchor.position(index), log)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 # An env runner has a process of its own, and so has each of its incarnations.
@@ -11,6 +12,8 @@ _INCARNATION = uuid.uuid4().hex
 
 class Incarnated:
     """An env runner that says which of its incarnations answers a remote request."""
+
+    sample: Callable[..., Any]
 
     def answer(self, **request: Any) -> tuple[str, Any]:
         """Returns the incarnation and what `sample` returns for the request."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -61,6 +62,7 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
     @override(EnvRunner)
     def __init__(self, *, config: Any, **kwargs: Any):
         super().__init__(config=config, **kwargs)
+        self.env: gym.Env | None = None
         self._envs: dict[int, gym.Env] = {}
         self.make_env()
         self.make_module()
@@ -105,7 +107,7 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
             episodes = list(range(num_episodes or self.config.evaluation_duration))
         if not episodes:
             return []
-        space, rows = self.env.observation_space, self.config.evaluation_duration
+        space, rows = self.get_spaces()[DEFAULT_MODULE_ID][0], self.config.evaluation_duration
         rows = max(rows, max(episodes) + 1)
         batch = np.zeros((rows, *observation_shape(space)), observation_dtype(space))
         playing = {index: EvaluationEpisode(index, [], [], round_) for index in episodes}
@@ -203,12 +205,13 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
     def _longest_episode(self) -> float:
         if self.config.evaluation_horizon is not None:
             return self.config.evaluation_horizon
-        spec = self.env.spec
+        spec = None if self.env is None else self.env.spec
         limited = spec is not None and spec.max_episode_steps is not None
         return math.inf if limited else _DEFAULT_HORIZON
 
     @override(EnvRunner)
     def get_spaces(self) -> dict:
+        assert self.env is not None
         spaces = (self.env.observation_space, self.env.action_space)
         return {INPUT_ENV_SPACES: spaces, DEFAULT_MODULE_ID: spaces}
 
@@ -228,7 +231,13 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
         self.env, self._envs = None, {}
 
     @override(Checkpointable)
-    def get_state(self, components=None, *, not_components=None, **kwargs: Any) -> dict:
+    def get_state(
+        self,
+        components: str | Collection[str] | None = None,
+        *,
+        not_components: str | Collection[str] | None = None,
+        **kwargs: Any,
+    ) -> dict:
         return {}  # the weights are the learner's
 
     @override(Checkpointable)

@@ -105,4 +105,4 @@ def observation_dtype(space: gym.Space) -> np.dtype:
 
 def observation_shape(space: gym.Space) -> tuple[int, ...]:
     """Returns the shape in which observations travel: () for Discrete, else flat."""
-    return () if isinstance(space, gym.spaces.Discrete) else (int(np.prod(space.shape)),)
+    return () if isinstance(space, gym.spaces.Discrete) else (int(np.prod(space.shape or ())),)

@@ -24,11 +24,11 @@ class UniformBehavior:
     """Uniform over a bounded Box (density 1 / prod(high - low)) or a Discrete space (1 / n)."""
 
     def __init__(self, action_space: gym.Space):
-        self.action_space = check_action_space(action_space)
-        if isinstance(action_space, gym.spaces.Discrete):
-            self.log_density = -float(np.log(action_space.n))
+        space = self.action_space = check_action_space(action_space)
+        if isinstance(space, gym.spaces.Discrete):
+            self.log_density = -float(np.log(space.n))
         else:
-            low, high = action_space.low.astype(np.float64), action_space.high.astype(np.float64)
+            low, high = space.low.astype(np.float64), space.high.astype(np.float64)
             self._low, self._width = low, high - low
             self.log_density = -float(np.log(self._width).sum())
 

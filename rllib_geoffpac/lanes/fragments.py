@@ -42,7 +42,11 @@ class LaneColumns:
             self.observations[first : stop + 1],
             **{name: getattr(self, name)[rows] for name in _ROW_COLUMNS},
             final={row - first: f for row, f in self.final.items() if first <= row < stop},
-            finished=[(row - first, *e) for row, *e in self.finished if first <= row < stop],
+            finished=[
+                (row - first, total, length)
+                for row, total, length in self.finished
+                if first <= row < stop
+            ],
         )
 
     @classmethod
@@ -56,7 +60,11 @@ class LaneColumns:
             np.concatenate([parts[0].observations[:1], *(p.observations[1:] for p in parts)]),
             **{name: np.concatenate([getattr(p, name) for p in parts]) for name in _ROW_COLUMNS},
             final={start + row: f for start, part in placed for row, f in part.final.items()},
-            finished=[(start + row, *e) for start, part in placed for row, *e in part.finished],
+            finished=[
+                (start + row, total, length)
+                for start, part in placed
+                for row, total, length in part.finished
+            ],
         )
 
 

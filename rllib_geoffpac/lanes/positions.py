@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -27,7 +28,7 @@ class ActionLog(NamedTuple):
     """What brings an exploring lane back: its actions followed weights that have changed since."""
 
     actions: np.ndarray  # [steps, ...] taken so far in the current episode
-    rng_state: dict[str, Any]  # of the episode's generator after them
+    rng_state: Mapping[str, Any]  # of the episode's generator after them
 
 
 @dataclass
@@ -71,8 +72,8 @@ class LaneAnchor:
 
     def get_state(self) -> dict[str, Any]:
         """Returns plain values and arrays, for a checkpoint."""
-        logs = self.action_logs
-        return vars(self) | {"action_logs": logs and [log._asdict() for log in logs]}
+        logs = None if self.action_logs is None else [log._asdict() for log in self.action_logs]
+        return {**vars(self), "action_logs": logs}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> LaneAnchor:
@@ -110,23 +111,13 @@ class LaneAnchor:
     @classmethod
     def concatenate(cls, parts: list[LaneAnchor]) -> LaneAnchor:
         """Joins the anchors of disjoint sets of lanes, given in lane order."""
-        return cls(
-            parts[0].lockstep,
-            *(
-                np.concatenate([getattr(part, name) for part in parts])
-                for name in (
-                    "lanes",
-                    "episodes",
-                    "steps",
-                    "observations",
-                    "returns",
-                    "chain_starts",
-                )
-            ),
-            None
-            if parts[0].action_logs is None
-            else [log for part in parts for log in part.action_logs],
-        )
+        names = ("lanes", "episodes", "steps", "observations", "returns", "chain_starts")
+        joined: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts]) for name in names
+        }
+        if parts[0].action_logs is not None:
+            joined["action_logs"] = [log for part in parts for log in part.action_logs or ()]
+        return cls(parts[0].lockstep, **joined)
 
 
 def split_lanes(num_lanes: int, num_runners: int) -> list[range]:

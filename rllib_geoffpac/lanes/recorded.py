@@ -93,14 +93,16 @@ class RecordedLane:
 
     def _is_here(self, offset: int) -> bool:
         """Whether the recorded chunk passes through the place where the lane stands."""
+        assert self._chunk is not None and self._chunk.columns is not None
         columns, here = self._chunk.columns, self.position
         episode = self._chunk.episode + sum(row < offset for row, *_ in columns.finished)
         at_start = here.observation is None and self.lockstep == 0
-        return episode == here.episode and (
-            at_start or np.array_equal(columns.observations[offset], here.observation)
-        )
+        if episode != here.episode or here.observation is None:
+            return episode == here.episode and at_start
+        return np.array_equal(columns.observations[offset], here.observation)
 
     def _replay(self, offset: int, count: int) -> LaneColumns:
+        assert self._chunk is not None and self._chunk.columns is not None
         part = self._chunk.columns.part(offset, min(offset + count, len(self._chunk)))
         self.lockstep += len(part)
         first = 0  # of the current episode

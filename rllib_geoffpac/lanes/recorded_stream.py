@@ -144,6 +144,7 @@ def _chunk_name(lane: int, number: int) -> str:
 def _dump(chunk: Chunk) -> bytes:
     """One numpy array of one structured element, then a checksum of it."""
     columns = chunk.columns
+    assert columns is not None  # an empty chunk is not written
     final_rows = sorted(columns.final)
     fields = {
         "episode": np.int64(chunk.episode),
@@ -176,7 +177,7 @@ def _dump(chunk: Chunk) -> bytes:
 def _load(path: Path) -> Chunk:
     data = np.memmap(path, np.uint8, mode="r")
     checksum = data[-_CHECKSUM_BYTES:].tobytes()
-    if hashlib.sha256(data[:-_CHECKSUM_BYTES]).digest() != checksum:
+    if hashlib.sha256(data[:-_CHECKSUM_BYTES].data).digest() != checksum:
         raise DamagedChunkError("its checksum is wrong")
     element = np.load(path, mmap_mode="r", allow_pickle=False)
     fields = {name: np.asarray(element[name])[0] for name in element.dtype.names}

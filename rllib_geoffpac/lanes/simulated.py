@@ -61,6 +61,8 @@ class SimulatedLane:
         self._observation: Any = None  # as the environment gave it; None before the first reset
         self._chain_starts = True
         self._failures_in_a_row = 0
+        self._block: np.ndarray = np.empty(0)  # actions drawn ahead
+        self._block_index = _ACTION_BLOCK
         self._checked_kind: Any = None  # dtype or type of observations that was found good
         self.starts: list[tuple[int, int, int]] = []
         """Where the latest rows belong: (row, episode, step) of the first row of each episode."""
@@ -110,8 +112,10 @@ class SimulatedLane:
         shape, dtype = observation_shape(observations), observation_dtype(observations)
         return LaneColumns(
             np.empty((count + 1, *shape), dtype),
-            np.empty((count, *actions.shape), actions.dtype),
-            *(np.zeros(count, bool) for _ in ("terminated", "truncated", "chain_start")),
+            np.empty((count, *(actions.shape or ())), actions.dtype),
+            terminated=np.zeros(count, bool),
+            truncated=np.zeros(count, bool),
+            chain_start=np.zeros(count, bool),
         )
 
     def seek(self, position: LanePosition) -> None:
@@ -171,10 +175,11 @@ class SimulatedLane:
     def _run_episodes(self, columns: LaneColumns, t: int, count: int) -> int:
         """The hot loop: steps from row t to row `count`, through the ends of episodes."""
         step_env, next_action = self.env.step, self._next_action
-        shape = self.env.observation_space.shape
+        shape = self.env.observation_space.shape or ()
         observations = columns.observations.reshape(-1, *shape)
         actions = columns.actions
         rewards, discounts, logps = columns.rewards, columns.discounts, columns.behavior_logp
+        assert isinstance(rewards, list) and isinstance(discounts, list) and isinstance(logps, list)
         nan = np.nan
         while t < count:
             if self._chain_starts:
@@ -229,7 +234,7 @@ class SimulatedLane:
         self.step, self.episode_return = 0, 0.0
         try:
             self._observation, _ = self.env.reset(seed=reset_seed)
-            _check_shape(self._observation, self.env.observation_space.shape)
+            _check_shape(self._observation, self.env.observation_space.shape or ())
             self._check_kind(self._observation)
         except Exception as error:
             self._new_episode_after_failure(error, "reset")
@@ -285,7 +290,7 @@ class SimulatedLane:
         for row, observation in columns.final.items():
             if self._is_bad(observation[None])[0]:
                 raise self.failure(f"the observation is {observation}", *self._place(row))
-        for row in np.flatnonzero(self._is_bad(columns.observations)):
+        for row in np.flatnonzero(self._is_bad(columns.observations)).tolist():
             what = f"the observation is {columns.observations[row]}"
             if any(row == first and not step for first, _, step in self.starts):
                 raise self.failure(f"{what} after reset", *self._place(row))

@@ -118,7 +118,8 @@ def _identify_code(code: Any, what: str) -> list[str]:
             "`experience_cache` out"
         )
     try:
-        source = Path(inspect.getfile(inspect.getmodule(code))).read_bytes()
+        module: Any = inspect.getmodule(code)  # None: a TypeError, too
+        source = Path(inspect.getfile(module)).read_bytes()
     except (TypeError, OSError):  # built into the interpreter
         source = b""
     return [f"{code.__module__}.{code.__qualname__}", hashlib.sha256(source).hexdigest()]

@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 
 
-def check_action_space(space: gym.Space) -> gym.Space:
+def check_action_space(space: gym.Space) -> gym.spaces.Box | gym.spaces.Discrete:
     """Returns a Discrete space or a bounded Box of floats.
 
     Raises:

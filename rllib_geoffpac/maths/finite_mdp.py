@@ -354,7 +354,7 @@ class FiniteMDP:
                     f"start must be a state from 0 to {self.num_states - 1} or a distribution "
                     f"[S]; got {start!r}."
                 )
-            return np.eye(self.num_states)[int(start)]
+            return np.eye(self.num_states)[int(np.asarray(start))]
         distribution = checked_table("start", start, (self.num_states,))
         check_distributions("start", distribution)
         return distribution

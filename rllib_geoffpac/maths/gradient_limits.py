@@ -131,6 +131,7 @@ def limits(
 
     intrinsic = np.einsum("s,sap,sat->tp", weight, directions, mdp.transitions)
     if emphasis == "truncated":
+        assert trace_length is not None  # the first term has checked it
         flow = gamma_hat * mdp.chain(sampled).T
         intrinsic = intrinsic * (trace_length > 0)  # I_t belongs to the transition before t
         followon = geometric_sum(flow, intrinsic, max(trace_length - 1, 0))

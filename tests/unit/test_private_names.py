@@ -76,6 +76,8 @@ def private_imports(nodes: list[ast.AST]) -> Iterator[str]:
 def private_attributes(nodes: list[ast.AST]) -> Iterator[str]:
     """Foreign private attributes: of other objects, or inherited ones that are not listed."""
     for node in nodes:
+        if isinstance(node, ast.keyword) and is_private(node.arg or "") and node.arg not in OWN:
+            yield f"line {node.lineno}: argument {node.arg}"
         if not (isinstance(node, ast.Attribute) and is_private(node.attr)) or node.attr in OWN:
             continue
         owner = ast.unparse(node.value)
@@ -99,8 +101,9 @@ def test_no_private_name_hides_in_a_text(file):
 
 def test_such_names_are_found():
     code = "from ray._private import x\nimport torch._C\ngroup._worker_manager\nself._unlisted()"
+    code += "\nray.init(_temp_dir='x')"
     nodes = list(ast.walk(ast.parse(code)))
-    assert len([*private_imports(nodes), *private_attributes(nodes)]) == 4
+    assert len([*private_imports(nodes), *private_attributes(nodes)]) == 5
     assert [*private_attributes(list(ast.walk(ast.parse("self._check_component(x)"))))] == []
 
 

@@ -35,7 +35,7 @@ setup(
         "rllib_cli": ["py.typed"],
     },
     install_requires=[
-        "ray[rllib]>=2.60,<2.61",
+        "ray[rllib]>=2.57,<2.61",
         "torch>=2.4",
         "gymnasium[mujoco]>=1.2,<1.3",
         "numpy>=2.0",

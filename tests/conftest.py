@@ -62,13 +62,30 @@ def ray():
     ray.shutdown()
 
 
-SLOW_FOLDERS = ("faults",)
-"""Folders whose tests are all slow: they kill processes and wait for Ray to notice."""
+SLOW = {
+    # Folders that kill processes and wait for Ray to notice.
+    "faults",
+    # Files that take more than about 20 s each.
+    "test_benchmark",
+    "test_checkpoint",
+    "test_ddpg_td3",
+    "test_determinism",
+    "test_every_key",
+    "test_examples",
+    "test_learner",
+    "test_learning",
+    "test_metrics",
+    "test_probe",
+    "test_recorded_streams",
+    "test_spaces",
+    "test_train",
+}
+"""Folders and files whose tests are all slow; single tests are marked where they stand."""
 
 
 def pytest_collection_modifyitems(items):
-    """Marks the slow folders; runs tests that need Ray after the others, in the same order."""
+    """Marks the slow ones; runs tests that need Ray after the others, in the same order."""
     for item in items:
-        if item.path.parent.name in SLOW_FOLDERS:
+        if {item.path.parent.name, item.path.stem} & SLOW:
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: "ray" in getattr(item, "fixturenames", ()))

@@ -124,8 +124,8 @@ TRAIN_OPTIONS: dict[str, tuple[Any, Any]] = {
 
 def takes_train_options(command: Callable[..., None]) -> Callable[..., None]:
     """Gives a command all of ``TRAIN_OPTIONS``; it receives them as the dictionary ``given``."""
-    own = inspect.signature(command).parameters.values()
-    own = [parameter for parameter in own if parameter.name != "given"]
+    parameters = inspect.signature(command).parameters.values()
+    own = [parameter for parameter in parameters if parameter.name != "given"]
     shared = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
         for name, (kind, default) in TRAIN_OPTIONS.items()
@@ -137,7 +137,7 @@ def takes_train_options(command: Callable[..., None]) -> Callable[..., None]:
         command(*arguments, given=given, **keywords)
 
     del with_options.__wrapped__  # typer must see this signature
-    parameters = [*own, *shared]
-    with_options.__signature__ = inspect.Signature(parameters)
-    with_options.__annotations__ = {p.name: p.annotation for p in parameters}
+    signature = inspect.Signature([*own, *shared])
+    vars(with_options)["__signature__"] = signature
+    with_options.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()}
     return with_options

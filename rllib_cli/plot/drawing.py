@@ -161,8 +161,14 @@ def shared_legend(figure: Figure, styles: Mapping[str, dict[str, Any]], note: st
     """One legend above all panels, with a note in small letters over it."""
     handles = [plt.Line2D([], [], label=label, **style) for label, style in styles.items()]
     columns = max(3, round(figure.get_figwidth() / 2))
-    place = {"loc": "outside upper center", "ncols": min(len(handles), columns), "fontsize": 9}
-    legend = figure.legend(handles=handles, title=note or None, title_fontsize=8, **place)
+    legend = figure.legend(
+        handles=handles,
+        title=note or None,
+        title_fontsize=8,
+        loc="outside upper center",
+        ncols=min(len(handles), columns),
+        fontsize=9,
+    )
     legend.get_title().set_color("0.35")
 
 
@@ -175,7 +181,8 @@ def seeds(counts: Iterable[int]) -> str:
 
 def _line_styles(labels: Iterable[str]) -> dict[str, dict[str, Any]]:
     labels = list(labels)
-    colors = plt.cm.tab10.colors if len(labels) <= 10 else plt.cm.tab20.colors
+    palette = plt.get_cmap("tab10" if len(labels) <= 10 else "tab20")
+    colors = [palette(k) for k in range(palette.N)]
     return {label: {"color": colors[k % len(colors)]} for k, label in enumerate(labels)}
 
 

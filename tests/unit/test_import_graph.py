@@ -5,7 +5,7 @@ import ast
 import pytest
 from import_graph import cycles, graph_of, modules_of, reachable
 
-GRAPH = graph_of("rllib_geoffpac", "rllib_cli")
+GRAPH = graph_of("rllib_geoffpac", "rllib_cli", "paper")
 HEAVY = {"ray", "torch", "jax", "gymnasium", "scipy", "matplotlib", "pandas"}
 
 

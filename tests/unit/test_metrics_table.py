@@ -1,11 +1,17 @@
 """The table of metrics: what the command, the plots and the glossary read in it."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+import rllib_cli
+from rllib_cli import plugins
 from rllib_cli.errors import UserError
+from rllib_cli.experiment.code_references import takes_code
 from rllib_cli.experiment.names import RLLIB_ALGORITHMS
 from rllib_cli.experiment.parse import Experiment
 from rllib_cli.experiment.result_keys import check_result_key, default_metric, metrics_of
@@ -109,3 +115,29 @@ def test_the_glossary_explains_every_row_and_needs_no_ray():
     for metric in METRICS:
         assert f"`{metric.name}`" in printed.stdout
         assert metric.meaning in printed.stdout
+
+
+def test_another_package_is_served_by_naming_its_module(monkeypatch):
+    other = ModuleType("other_package")
+    other.ALGORITHMS = ("Other",)
+    other.METRICS = (
+        Metric("score", "points", "what Other wants", headline="score", algorithms=("Other",)),
+    )
+    other.metrics_of = lambda name: other.METRICS
+    other.CODE_KEYS, other.SETTING_LABELS = frozenset({"teacher"}), {"alpha": r"$\alpha$"}
+    monkeypatch.setitem(sys.modules, "other_package", other)
+    monkeypatch.setattr(plugins, "PLUGINS", (*plugins.PLUGINS, "other_package"))
+    experiment = Experiment("x", "Other")
+    assert default_metric(experiment) == "score"
+    check_result_key("score", "stop", experiment)
+    assert {"Other", *ALGORITHMS} == set(plugins.algorithms())
+    assert takes_code("teacher") and plugins.setting_labels()["alpha"] == r"$\alpha$"
+
+
+def test_the_command_knows_no_algorithm_of_a_plugin_by_name():
+    for path in Path(rllib_cli.__file__).parent.rglob("*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        constants = {node.value for node in nodes if isinstance(node, ast.Constant)}
+        assert not constants & set(ALGORITHMS), path
+        imported = {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+        assert not any(name.startswith("rllib_geoffpac.algorithms") for name in imported), path

@@ -3,6 +3,9 @@
 A page links by a path relative to itself, `../paper/data/figures/figure2.png` for instance. The
 site's root is docs/, so a file outside of it is copied into the site under its path from the
 repository's root, and the link is rewritten to it.
+
+The API reference names the modules that belong together; `<!-- the rest of package.room -->` stands
+for those of a room that are named nowhere, so that a new module appears by itself.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = ("CONTRIBUTING.md", "CHANGELOG.md", "paper/README.md")
 """Pages of the site that stand outside docs/, where GitHub's readers look for them."""
 
+_REST = re.compile(r"<!-- the rest of ([\w.]+) -->")
 _LINK = re.compile(r"(\]\(|<img src=\"|<a href=\")([^)\"\s#]+)")
 
 
@@ -50,8 +54,16 @@ def on_files(files: Files, config: Any) -> Files:
     return files
 
 
+def rest_of_room(room: str, markdown: str) -> str:
+    """Directives for the modules of a package that a page does not name."""
+    folder = ROOT / room.replace(".", "/")
+    modules = [f"{room}.{path.stem}" for path in sorted(folder.glob("[!_]*.py"))]
+    named = re.findall(r"^::: ([\w.]+)$", markdown, re.MULTILINE)
+    return "\n\n".join(f"::: {module}" for module in modules if module not in named)
+
+
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Rewrites links as from docs/ to links as from the site's root."""
+    """Rewrites links as from docs/ to links as from the site's root, and completes rooms."""
     here = repository_path(page.file.src_uri)
 
     def rewrite(match: re.Match[str]) -> str:
@@ -62,4 +74,5 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         from_here = posixpath.dirname(page.file.src_uri)
         return opening + posixpath.relpath(site_path(target), from_here or ".")
 
-    return _LINK.sub(rewrite, markdown)
+    markdown = _LINK.sub(rewrite, markdown)
+    return _REST.sub(lambda match: rest_of_room(match[1], markdown), markdown)

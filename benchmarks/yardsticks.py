@@ -1,6 +1,6 @@
 """Plain loops to measure the algorithm against: no Ray, no RLlib around them.
 
-`BareSampling` only steps environments, `BareLoop` steps them and calls the kernel, `TextbookLoop`
+`BareSampling` only steps environments, `BareLoop` steps them and learns, `TextbookLoop`
 is Geoff-PAC as one would first write it in torch: one backward pass per lane, as the authors do.
 """
 
@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from rllib_geoffpac import GeoffPACConfig
 from rllib_geoffpac.envs.make_env import make_env
 from rllib_geoffpac.lanes.replay_ring import ReplayRing
-from rllib_geoffpac.lanes.seeding import behavior_stream, replay_generator
+from rllib_geoffpac.lanes.seeding import behavior_stream
 from rllib_geoffpac.learners.threads import use_one_thread
 from rllib_geoffpac.modules.mlp import make_mlp
 
@@ -81,33 +81,26 @@ class BareSampling(Lanes):
 
 
 class BareLoop(Lanes):
-    """Sampling, replay and the learner's lockstep, and nothing else.
+    """Sampling, replay and the learner's update, and nothing else.
 
     Args:
         env: The environment's id.
-        learner: A built EmphaticLearner, whose lockstep is called directly.
+        learner: A built EmphaticLearner, whose chunks go straight to its backend.
     """
 
     def __init__(self, env: str, learner: Any):
         super().__init__(env, learner.config.num_lanes)
-        self.config, self.lockstep = learner.config, learner.lockstep
-        self.replay = ReplayRing(self.config.replay_capacity // self.config.num_lanes)
-        self.replay_rng, self.time = replay_generator(0), 0
-        self.no_start = np.zeros(self.config.num_lanes, bool)
+        self.learner = learner
 
     def run(self, count: int) -> None:
         """Makes `count` locksteps."""
-        for actions in self.draw(count):
-            row = self.step(actions)
-            learn = self.time >= self.config.learning_starts
-            replayed = None
-            if learn:
-                replayed = self.replay.sample(self.replay_rng, self.config.replay_batch_size)
-            self.lockstep.step({**row, "chain_start": self.no_start}, replayed, learn)
-            self.replay.add({name: column[None] for name, column in row.items()})
-            self.time += 1
-            if self.time % self.config.target_update_freq == 0:
-                self.lockstep.sync_targets()
+        learner, no_start = self.learner, np.zeros(len(self.envs), bool)
+        for first in range(0, count, learner.chunk_size):
+            actions = self.draw(min(learner.chunk_size, count - first))
+            rows = [{**self.step(action), "chain_start": no_start} for action in actions]
+            columns = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+            for chunk, learn in learner.chunks(columns):
+                learner.backend.run(chunk, learn)
 
 
 class TextbookLoop(Lanes):

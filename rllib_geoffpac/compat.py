@@ -34,6 +34,8 @@ INHERITED = {
     "`build` itself comes too late, its optimizers want the parameters.",
     "_model_config_auto_includes": "AlgorithmConfig: RLlib's documented seam (so its docstring) "
     "for handing an algorithm's settings to its RLModule.",
+    "_module": "Learner: the module as it lies there. Its public property `module` brings it up to "
+    "date first, which the learner itself must not do at every step.",
     "_named_optimizers": "Learner: the optimizers by name; `get_optimizer` wants the module's id "
     "as well, which their states do not carry.",
     "_set_optimizer_state": "TorchLearner: the other half of `_get_optimizer_state`.",

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rllib_geoffpac.lanes.fragments import Fragment
+from rllib_geoffpac.updates.emphatic import Memory
 
 # As few and as long stretches of time as give so many samples: a standard error from fewer is
 # itself too noisy, one from short stretches ignores that the traces remember.
@@ -45,8 +46,7 @@ def policy_gradient(algo: Any, num_locksteps: int, *, burn_in: int = 100) -> Pol
     The standard errors are those of batch means: time is cut into as few equal stretches as give at
     least 30 samples, one per lane and stretch, and these are taken as independent. With 30 lanes
     and more a whole lane is one sample, which the traces' memory can't bias; with fewer, a stretch
-    should be much longer than that memory, about 1 / (1 - gamma) locksteps. The closed-form kernel
-    knows only the mean over the lanes: 30 stretches, whatever the number of lanes.
+    should be much longer than that memory, about 1 / (1 - gamma) locksteps.
 
     Args:
         algo: A built GeoffPAC, ACE or OffPAC.
@@ -60,7 +60,7 @@ def policy_gradient(algo: Any, num_locksteps: int, *, burn_in: int = 100) -> Pol
         >>> algo = GeoffPACConfig().environment("TwoCircle-v0").build_algo()  # doctest: +SKIP
         >>> policy_gradient(algo, 10_000).z2  # doctest: +SKIP
     """
-    num_stretches = -(-_MIN_SAMPLES // algo.on_learner(_rows_per_lockstep))
+    num_stretches = -(-_MIN_SAMPLES // algo.config.num_lanes)
     if num_locksteps < num_stretches:
         raise ValueError(
             f"`num_locksteps` is {num_locksteps!r}; at least {num_stretches} are needed for a "
@@ -86,8 +86,9 @@ def policy_gradient(algo: Any, num_locksteps: int, *, burn_in: int = 100) -> Pol
 
 
 def _sum_over(algo: Any, stretches: list[int]) -> np.ndarray:
-    """Sums Z1 and Z2 over the first of the stretches that are left: [2, L or 1, P]."""
-    total, end = 0.0, algo.stream.anchor.lockstep + stretches[0]
+    """Sums Z1 and Z2 over the first of the stretches that are left: [2, L, P]."""
+    total: Any = 0.0
+    end = algo.stream.anchor.lockstep + stretches[0]
     while (left := end - algo.stream.anchor.lockstep) > 0:
         fragments = algo.stream.next(
             _lengths([left, *stretches[1:]], algo.config.rollout_fragment_length)
@@ -106,21 +107,12 @@ def _lengths(stretches: list[int], longest: int) -> Iterator[int]:
 
 
 def _sums(fragments: list[Fragment], learner: Any) -> np.ndarray:
-    z1, z2 = learner.policy_gradient_terms(fragments)
-    return np.stack([z1.sum(axis=0, dtype=np.float64), z2.sum(axis=0, dtype=np.float64)])
+    return learner.sum_policy_gradient_terms(fragments)
 
 
-def _rows_per_lockstep(learner: Any) -> int:
-    return learner.config.num_lanes if learner.lockstep.name == "torch" else 1
+def _get_memory(learner: Any) -> Memory:
+    return learner.get_memory()
 
 
-def _get_memory(learner: Any) -> tuple[dict, dict]:
-    learner.lockstep.store_state()
-    return learner.traces.get_state(), learner.moments.get_state()
-
-
-def _set_memory(memory: tuple[dict, dict], learner: Any) -> None:
-    traces, moments = memory
-    learner.traces.set_state(traces)
-    learner.moments.set_state(moments)
-    learner.lockstep.load_state()
+def _set_memory(memory: Memory, learner: Any) -> None:
+    learner.set_memory(memory)

@@ -239,8 +239,10 @@ def average_terms(
         delta = value.td_error(
             stream.rewards[t], td_discounts[t], case.values[there], case.values[here]
         )
-        sums[0] += emphatic.first_term(ratio, emphasis.m1, delta, direction)
-        sums[1] += emphatic.second_term(case.gamma_hat, interest, case.values[here], emphasis.m2)
+        sums[0] += emphatic.first_term(ratio, emphasis.m1, delta, direction).per_lane()
+        values = case.values[here]
+        second = emphatic.second_term(case.gamma_hat, interest, values, emphasis.m2)
+        sums[1] += second.per_lane()
     return TermEstimates(*(estimate(term / (num_steps - burn_in)) for term in sums))
 
 

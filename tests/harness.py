@@ -73,7 +73,7 @@ class MDPEnv(FiniteMDPEnv):
 
 def tiny_config(algorithm: str = "GeoffPAC", kernel: str = "torch", **training: Any):
     """5 lanes of `Walk`, networks of 8 units, 30 locksteps per iteration, learning after 10."""
-    env_config = training.pop("env_config", {})
+    env_config, model_config = training.pop("env_config", {}), training.pop("model_config", {})
     return (
         CONFIGS[algorithm]()
         .environment(Walk, env_config=env_config)
@@ -89,7 +89,7 @@ def tiny_config(algorithm: str = "GeoffPAC", kernel: str = "torch", **training: 
             }
         )
         .env_runners(num_env_runners=0, rollout_fragment_length=20)
-        .rl_module(model_config={"fcnet_hiddens": [8, 8]})
+        .rl_module(model_config={"fcnet_hiddens": [8, 8], **model_config})
         .reporting(min_sample_timesteps_per_iteration=150)
     )
 
@@ -142,10 +142,6 @@ def set_tables(learner, *, logits=None, values=None, density_ratio=None) -> None
     with torch.no_grad():
         if logits is not None:
             module.pi.table.copy_(torch.as_tensor(logits))
-        for table, networks in (
-            (values, (module.v, module.v_target)),
-            (density_ratio, (module.c, module.c_target)),
-        ):
-            if table is not None:
-                for network in networks:
-                    network.table.copy_(torch.as_tensor(table).reshape(-1, 1))
+        for table, name in ((values, "v"), (density_ratio, "c")):
+            for network in (name, f"{name}_target") if table is not None else ():
+                getattr(module, network).table.copy_(torch.as_tensor(table).reshape(-1, 1))

@@ -16,12 +16,14 @@ from rllib_geoffpac.lanes.seeding import replay_generator
 
 
 class Network:
-    """Parameters of an MLP (weight, bias, weight, bias ...), with its own RMSProp or SGD."""
+    """Parameters of an MLP (weight, bias, weight, bias ...), with its own optimizer."""
 
     def __init__(self, tensors, lr, config, first_state=None):
         self.tensors = [t.detach().clone().requires_grad_() for t in tensors]
         self.squares = [torch.zeros_like(t) for t in tensors]
+        self.means, self.steps = [torch.zeros_like(t) for t in tensors], 0
         self.lr, self.config, self.first_state = lr, config, first_state
+        self.tanh = config.model_config.get("fcnet_activation") == "tanh"
 
     def __call__(self, states, tensors=None):
         """Outputs [N, k] for N states, vectors or the numbers of discrete states."""
@@ -36,7 +38,9 @@ class Network:
         for layer in range(last + 1):
             weight, bias = tensors[2 * layer], tensors[2 * layer + 1]
             x = x @ weight.T + bias
-            if layer < last:
+            if layer < last and self.tanh:
+                x = (torch.exp(2 * x) - 1) / (torch.exp(2 * x) + 1)
+            elif layer < last:
                 x = torch.where(x > 0, x, torch.zeros_like(x))
         return x
 
@@ -49,8 +53,15 @@ class Network:
         clip = self.config.grad_clip
         # torch's rule: the small number keeps the division safe.
         scale = 1.0 if clip is None else min(1.0, clip / (norm + 1e-6))
-        for tensor, square, gradient in zip(self.tensors, self.squares, gradients, strict=True):
+        self.steps += 1
+        moments = zip(self.squares, self.means, strict=True)
+        for tensor, (square, mean), gradient in zip(self.tensors, moments, gradients, strict=True):
             step = scale * gradient
+            if self.config.optimizer_type == "adam":
+                mean.copy_(0.9 * mean + 0.1 * step)
+                square.copy_(0.999 * square + 0.001 * step * step)
+                unbiased = (square / (1 - 0.999**self.steps)).sqrt()
+                step = mean / (1 - 0.9**self.steps) / (unbiased + 1e-8)
             if self.config.optimizer_type == "rmsprop":
                 square.copy_(0.99 * square + 0.01 * step * step)
                 step = step / (square.sqrt() + 1e-8)
@@ -222,7 +233,6 @@ class ReferenceLearner:
         if self.c is not None:
             ratios = self.density_ratios([t.state for t in transitions]).tolist()
         directions = []
-        self.f1, self.f2 = [], []
         for lane, transition in enumerate(transitions):
             if transition.starts_chain:
                 self.previous[lane] = None
@@ -247,14 +257,19 @@ class ReferenceLearner:
                     worth -= b if config.value_baseline == "ema" else 0.0
                 z = z + self.gamma_hat * interest * worth * m2
             directions.append(z)
-            self.f1.append(f1)
-            self.f2.append(f2)
             self.previous[lane] = None
             if not transition.cut:
                 left = {"f1": f1, "f2": f2, "rho": rho, "ratio": ratio, "score": score}
                 self.previous[lane] = left | {"discount": transition.discount}
         self.update_moments(values)
         return directions
+
+    def traces(self):
+        """F1 [L] and F2 [L, P] as the next transition finds them: 0 for a lane that was cut."""
+        nothing = {"f1": 0.0, "f2": torch.zeros(self.size, dtype=torch.float64)}
+        left = [before or nothing for before in self.previous]
+        f1 = np.array([before["f1"] for before in left])
+        return f1, torch.stack([before["f2"] for before in left]).numpy()
 
     def moments(self):
         if self.weight == 0:

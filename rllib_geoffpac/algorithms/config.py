@@ -18,8 +18,8 @@ from rllib_geoffpac.envs.make_env import check_env
 from rllib_geoffpac.evaluation.target_policy import evaluate_target_policy
 from rllib_geoffpac.lanes.behavior import BehaviorPolicy, make_behavior
 from rllib_geoffpac.lanes.stream_identity import why_not_recordable
-from rllib_geoffpac.learners.kernel_choice import why_not_fast
 from rllib_geoffpac.metrics import Metric, metrics_of
+from rllib_geoffpac.updates.choice import why_not_fast
 from rllib_geoffpac.validation import unknown_key_message
 
 
@@ -28,12 +28,7 @@ class LaneAlgorithmConfig(AlgorithmConfig):
 
     Hyperparameters change the result; resources (`num_env_runners`, `num_learners`,
     `rollout_fragment_length`, `sample_ahead`) never do.
-
-    Attributes:
-        fast_module_class: The default networks, the only ones that the closed-form kernel serves.
     """
-
-    fast_module_class: type
 
     def __init__(self, algo_class: type | None = None):
         super().__init__(algo_class=algo_class)
@@ -78,9 +73,9 @@ class LaneAlgorithmConfig(AlgorithmConfig):
             num_lanes: Environment instances, each with its own traces (the paper's 'number of
                 workers'). A hyperparameter: it changes what is learned.
             checkpoint_replay: Whether checkpoints hold the replay ring. Exact resume needs it.
-            kernel: "auto" (the closed-form kernel wherever it can serve: the default networks on
-                the CPU; else torch), "torch" or "fast". They agree up to rounding; the choice is
-                logged.
+            kernel: "auto" (the compiled backend wherever it can serve: the default networks on
+                the CPU, with the extra `fast` installed; else torch), "torch" or "fast". They
+                agree up to rounding; the choice and its reason are logged.
             kwargs: RLlib's: gamma, lr, grad_clip, ...
         """
         own = {"num_lanes": num_lanes, "checkpoint_replay": checkpoint_replay, "kernel": kernel}
@@ -189,7 +184,8 @@ class LaneAlgorithmConfig(AlgorithmConfig):
         make_behavior("uniform" if self.explores else self.behavior, env)
         spaces = {DEFAULT_MODULE_ID: (env.observation_space, env.action_space)}
         module = self.get_multi_rl_module_spec(spaces=spaces).build()[DEFAULT_MODULE_ID]
-        why_not_fast(self.kernel, module, self.fast_module_class)
+        if self.kernel == "fast":
+            why_not_fast(self.kernel, module, learner_class=self.learner_class)
 
     @override(AlgorithmConfig)
     def validate(self) -> None:

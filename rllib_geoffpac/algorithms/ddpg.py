@@ -16,8 +16,9 @@ from rllib_geoffpac.algorithms.config import LaneAlgorithmConfig
 from rllib_geoffpac.algorithms.config_checks import Check, possible_lanes, with_values
 from rllib_geoffpac.connectors import LaneAligner
 from rllib_geoffpac.env_runners import BehaviorEnvRunner, ExploringEnvRunner
-from rllib_geoffpac.learners.deterministic_actor_critic_learner import DDPGLearner
+from rllib_geoffpac.learners.deterministic_learner import DDPGLearner
 from rllib_geoffpac.modules.deterministic_actor_critic import DeterministicActorCriticRLModule
+from rllib_geoffpac.updates.optimizers import OPTIMIZER_TYPES
 from rllib_geoffpac.validation import is_choice, is_count, is_number
 
 _FRAGMENT_LENGTH = 100
@@ -51,8 +52,6 @@ class DDPGConfig(LaneAlgorithmConfig):
         >>> algorithm = config.build_algo()  # doctest: +SKIP
     """
 
-    fast_module_class = DeterministicActorCriticRLModule
-
     def __init__(self, algo_class: type | None = None):
         super().__init__(algo_class=algo_class or DDPG)
         # One lane, one update per environment step.
@@ -66,6 +65,7 @@ class DDPGConfig(LaneAlgorithmConfig):
         self.actor_lr: float | None = 1e-4
         self.critic_lr: float | None = None
         self.critic_weight_decay = 1e-2
+        self.optimizer_type = "adam"
         # Replay.
         self.replay_capacity = 1_000_000
         self.replay_batch_size = 64
@@ -84,6 +84,7 @@ class DDPGConfig(LaneAlgorithmConfig):
         actor_lr: float | None = NotProvided,
         critic_lr: float | None = NotProvided,
         critic_weight_decay: float = NotProvided,
+        optimizer_type: str = NotProvided,
         replay_capacity: int = NotProvided,
         replay_batch_size: int = NotProvided,
         learning_starts: int = NotProvided,
@@ -98,9 +99,10 @@ class DDPGConfig(LaneAlgorithmConfig):
             truncation: What a time limit does. "bootstrap" (as in the literature): the target
                 goes on from the final observation. "terminate": as a termination, the Geoff-PAC
                 paper's scheme.
-            actor_lr: Adam's learning rate of pi; None: `lr`.
-            critic_lr: Adam's learning rate of Q; None: `lr`.
+            actor_lr: Learning rate of pi; None: `lr`.
+            critic_lr: Learning rate of Q; None: `lr`.
             critic_weight_decay: Adds decay times the parameter to the gradient of each of Q's.
+            optimizer_type: "adam" (as in the literature), "rmsprop" or "sgd".
             replay_capacity: Transitions kept for replay.
             replay_batch_size: Transitions per update.
             learning_starts: Environment steps before anything is learned; with behavior="noise",
@@ -138,6 +140,20 @@ class DDPGConfig(LaneAlgorithmConfig):
         own = {"pi": self.actor_lr, "q": self.critic_lr}[network]
         return self.lr if own is None else own
 
+    @property
+    def actor_interval(self) -> int:
+        """Updates of the critics per update of pi and of the target copies."""
+        return 1
+
+    @property
+    def weight_decays(self) -> dict[str, float]:
+        """The weight decay of everything that has an optimizer."""
+        return {"pi": 0.0, "q": self.critic_weight_decay}
+
+    def numbers(self) -> dict[str, float]:
+        """The hyperparameters that the update takes as numbers."""
+        return {"tau": float(self.tau)}
+
     @override(LaneAlgorithmConfig)
     def fragment_length(self, lockstep: int) -> int:
         # Uniform actions need no weights: until the warm-up ends, fragments are long.
@@ -156,6 +172,7 @@ class DDPGConfig(LaneAlgorithmConfig):
             ("learning_starts", *is_count(self.learning_starts, 0)),
             ("exploration_noise", is_number(self.exploration_noise, 0), "a number >= 0"),
             ("dtype", *is_choice(self.dtype, "float32", "float64")),
+            ("optimizer_type", *is_choice(self.optimizer_type, *OPTIMIZER_TYPES)),
         ]
         for key in ("actor_lr", "critic_lr"):
             value = getattr(self, key)

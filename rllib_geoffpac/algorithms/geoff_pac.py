@@ -17,6 +17,9 @@ from rllib_geoffpac.algorithms.config import LaneAlgorithmConfig
 from rllib_geoffpac.algorithms.config_checks import Check, possible_lanes, with_values
 from rllib_geoffpac.connectors import EmphaticTraces, LaneAligner
 from rllib_geoffpac.modules import MLPRLModule, TabularRLModule
+from rllib_geoffpac.updates.emphatic import EmphaticSettings
+from rllib_geoffpac.updates.learned import LEARNED, C, LearnedFunction, V
+from rllib_geoffpac.updates.optimizers import OPTIMIZER_TYPES
 from rllib_geoffpac.validation import import_by_name, is_choice, is_count, is_number
 
 MODULES = {"mlp": MLPRLModule, "tabular": TabularRLModule}
@@ -43,8 +46,6 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         >>> config = GeoffPACConfig().environment("Reacher-v5").training(gamma_hat=0.2)
         >>> algorithm = config.build_algo()  # doctest: +SKIP
     """
-
-    fast_module_class = MLPRLModule
 
     def __init__(self, algo_class: type | None = None):
         super().__init__(algo_class=algo_class or GeoffPAC)
@@ -138,7 +139,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             actor_lr: Learning rate of pi; None: `lr`.
             value_lr: Learning rate of V; None: `lr`.
             density_ratio_lr: Learning rate of C; None: `lr`.
-            optimizer_type: "rmsprop" (the paper) or "sgd" (tabular).
+            optimizer_type: "rmsprop" (the paper), "sgd" (tabular) or "adam".
             replay_capacity: Transitions kept for replay.
             replay_batch_size: Replayed locksteps per critic update (each one transition of every
                 lane: 10 rows of 10 lanes are 100 transitions); 0 switches the replay off.
@@ -177,10 +178,36 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         """Whether F2 is needed: for the counterfactual term, or for the overlap force alone."""
         return self.gamma_hat > 0 or self.overlap_coeff > 0
 
+    @property
+    def learned_functions(self) -> tuple[LearnedFunction, ...]:
+        """What is learned beside pi, in the order in which it learns."""
+        return (V, C) if self.uses_density_ratio else (V,)
+
     def learning_rate(self, network: str) -> float:
-        """The learning rate of "pi", "v" or "c"."""
-        own = {"pi": self.actor_lr, "v": self.value_lr, "c": self.density_ratio_lr}[network]
+        """The learning rate of "pi" or of a learned function, by its name."""
+        own = getattr(self, "actor_lr" if network == "pi" else LEARNED[network].learning_rate)
         return self.lr if own is None else own
+
+    @property
+    def weight_decays(self) -> dict[str, float]:
+        """The weight decay of everything that has an optimizer."""
+        return dict.fromkeys(["pi", *(function.name for function in self.learned_functions)], 0.0)
+
+    def update_settings(self) -> EmphaticSettings:
+        """What is decided once for the update."""
+        return EmphaticSettings(
+            functions=self.learned_functions,
+            uses_density_ratio=self.uses_density_ratio,
+            uses_second_trace=self.uses_second_trace,
+            centers_values=self.value_baseline == "ema",
+        )
+
+    def numbers(self) -> dict[str, float]:
+        """The hyperparameters that the update takes as numbers."""
+        keys = ("gamma_hat", "lambda_1", "lambda_2", "rho_clip", "density_ratio_clip")
+        keys += ("sn_loss_coeff", "baseline_decay", "overlap_coeff")
+        numbers = {key: float(getattr(self, key)) for key in keys}
+        return numbers | {"trace_gamma_hat": self.gamma_hat or self.overlap_gamma_hat}
 
     @override(LaneAlgorithmConfig)
     def _checks(self) -> list[Check]:
@@ -216,7 +243,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
                 *is_choice(self.policy_distribution, "gaussian", "truncated_gaussian"),
             ),
             ("dtype", *is_choice(self.dtype, "float32", "float64")),
-            ("optimizer_type", *is_choice(self.optimizer_type, "rmsprop", "sgd")),
+            ("optimizer_type", *is_choice(self.optimizer_type, *OPTIMIZER_TYPES)),
             ("replay_capacity", *is_count(self.replay_capacity, possible_lanes(self))),
             ("replay_batch_size", *is_count(self.replay_batch_size, 0)),
             ("learning_starts", *is_count(self.learning_starts, 0)),
@@ -267,8 +294,9 @@ class GeoffPACConfig(LaneAlgorithmConfig):
     def _model_config_auto_includes(self) -> dict[str, Any]:
         return super()._model_config_auto_includes | {
             "fcnet_hiddens": [64, 64],
+            "fcnet_activation": "relu",
             "policy_distribution": self.policy_distribution,
-            "uses_density_ratio": self.uses_density_ratio,
+            "learned_functions": [function.name for function in self.learned_functions],
             "dtype": self.dtype,
         }
 
@@ -280,13 +308,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             input_observation_space, input_action_space, device
         )
         pipeline.append(LaneAligner(gamma=self.gamma, truncation=self.truncation))
-        pipeline.append(
-            EmphaticTraces(
-                gamma_hat=self.gamma_hat or self.overlap_gamma_hat,
-                lambda_1=self.lambda_1,
-                lambda_2=self.lambda_2,
-            )
-        )
+        pipeline.append(EmphaticTraces())
         return pipeline
 
 

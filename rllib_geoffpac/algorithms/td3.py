@@ -11,7 +11,7 @@ from ray.rllib.utils.annotations import override
 from rllib_geoffpac.algorithms.config import LaneAlgorithmConfig
 from rllib_geoffpac.algorithms.config_checks import Check, with_values
 from rllib_geoffpac.algorithms.ddpg import DDPG, DDPGConfig
-from rllib_geoffpac.learners.deterministic_actor_critic_learner import TD3Learner
+from rllib_geoffpac.learners.deterministic_learner import TD3Learner
 from rllib_geoffpac.validation import is_count, is_number
 
 
@@ -69,6 +69,16 @@ class TD3Config(DDPGConfig):
         self._set_own(own)
         super().training(**kwargs)
         return self
+
+    @property
+    @override(DDPGConfig)
+    def actor_interval(self) -> int:
+        return self.policy_delay
+
+    @override(DDPGConfig)
+    def numbers(self) -> dict[str, float]:
+        noise = {key: float(getattr(self, key)) for key in ("target_noise", "target_noise_clip")}
+        return super().numbers() | noise
 
     @override(LaneAlgorithmConfig)
     def _checks(self) -> list[Check]:

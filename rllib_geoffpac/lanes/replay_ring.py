@@ -38,14 +38,41 @@ class ReplayRing:
         self.size = min(self.capacity, self.size + count)
 
     def sample(self, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
-        """Draws `count` rows with replacement.
+        """Draws `count` rows with replacement; every column is [count * lanes, ...]."""
+        return self.unpack(self.draw_rows(rng, count))
 
-        Returns:
-            Every column [count * lanes, ...]: views into one copy of the rows, so the transitions
-            of a column are not contiguous.
-        """
-        drawn = self._bytes.take(rng.integers(self.size, size=count), axis=0)
-        transitions = drawn.view(self._rows.dtype).reshape(-1)
+    def draw_rows(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Draws `count` rows with replacement, packed: bytes for `unpack`."""
+        return self._bytes.take(rng.integers(self.size, size=count), axis=0).reshape(-1)
+
+    def draw_and_add(
+        self, rng: np.random.Generator, count: int, columns: dict[str, np.ndarray]
+    ) -> np.ndarray:
+        """For each of T rows: draws `count` rows, then adds it. Packed: [T, n] for `unpack`."""
+        steps = len(next(iter(columns.values())))
+        if self.size + steps > self.capacity:  # A row may be overwritten that was drawn before.
+            drawn = []
+            for t in range(steps):
+                drawn.append(self.draw_rows(rng, count))
+                self.add({name: column[t : t + 1] for name, column in columns.items()})
+            return np.stack(drawn)
+        indices = [rng.integers(self.size + t, size=count) for t in range(steps)]
+        self.add(columns)
+        return self._bytes.take(np.stack(indices), axis=0).reshape(steps, -1)
+
+    def blank(self, steps: int, count: int) -> np.ndarray:
+        """What `draw_and_add` returns, in zeros: [steps, n]."""
+        return np.zeros((steps, count * self._bytes.shape[1]), np.uint8)
+
+    def draw_transitions(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Draws `count` single transitions with replacement, packed: bytes for `unpack`."""
+        indices = rng.integers(self.size * self._rows.shape[1], size=count)
+        transitions = self._bytes.reshape(-1, self._rows.dtype.itemsize)
+        return transitions.take(indices, axis=0).reshape(-1)
+
+    def unpack(self, drawn: np.ndarray) -> dict[str, np.ndarray]:
+        """Drawn bytes [..., n] to columns [..., N, ...]: views, so that none is contiguous."""
+        transitions = drawn.view(self._rows.dtype)
         return {name: transitions[name] for name in self._fields}
 
     def _make_room(self, size: int, columns: dict[str, np.ndarray]) -> None:
@@ -68,14 +95,6 @@ class ReplayRing:
         # numpy copies plain bytes several times faster than structured elements.
         row_bytes = rows.shape[1] * rows.dtype.itemsize
         self._bytes = rows.view(np.uint8).reshape(len(rows), row_bytes)
-
-    def sample_transitions(self, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
-        """Draws `count` single transitions with replacement; every column is [count, ...]."""
-        dtype = self._rows.dtype
-        indices = rng.integers(self.size * self._rows.shape[1], size=count)
-        drawn = self._bytes.reshape(-1, dtype.itemsize).take(indices, axis=0)
-        transitions = drawn.view(dtype).reshape(-1)
-        return {name: transitions[name] for name in self._fields}
 
     @property
     def nbytes(self) -> int:

@@ -1,17 +1,16 @@
-"""The learner of Geoff-PAC, ACE and Off-PAC: the paper's pseudocode over RLlib's Learner.
+"""The learner of Geoff-PAC, ACE and Off-PAC: the emphatic update over RLlib's Learner.
 
-One lockstep: critics on a replay batch, critics on the current transitions, traces, actor; then
-the transitions enter the replay ring. The target networks are synchronised every
-`target_update_freq` locksteps.
+One lockstep: what is replayed is drawn, the update learns (`updates.emphatic`), then the
+transitions enter the replay ring.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import torch
-from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.core.columns import Columns
 from ray.rllib.core.learner.torch.torch_learner import TorchLearner
 from ray.rllib.utils.annotations import override
 from ray.rllib.utils.typing import StateDict
@@ -19,121 +18,167 @@ from ray.rllib.utils.typing import StateDict
 from rllib_geoffpac.connectors import EmphaticTraces, LaneAligner
 from rllib_geoffpac.connectors.lane_aligner import CHAIN_START
 from rllib_geoffpac.lanes.fragments import Fragment
-from rllib_geoffpac.learners.fast_lockstep import KernelLockstep
-from rllib_geoffpac.learners.kernel_choice import takes_fast_kernel
 from rllib_geoffpac.learners.lane_learner import LaneLearner
-from rllib_geoffpac.learners.report import report
-from rllib_geoffpac.learners.torch_lockstep import TorchLockstep
-from rllib_geoffpac.maths.moments import RunningMoments
+from rllib_geoffpac.maths.emphatic import fresh_traces
+from rllib_geoffpac.maths.moments import Moments, fresh_moments
 from rllib_geoffpac.modules import EmphaticRLModule
+from rllib_geoffpac.updates.backend import Chunk, Report
+from rllib_geoffpac.updates.emphatic import EmphaticUpdate, Lockstep, Memory
+from rllib_geoffpac.updates.transitions import Transitions
 
 COMPONENT_LEARNER_CONNECTOR = "learner_connector"
+_LOOKED_AT = 10  # replayed locksteps, for metrics
 
 
 class EmphaticLearner(LaneLearner):
     """Critics, traces and actor, lockstep by lockstep."""
 
     rl_module: EmphaticRLModule
+    chunk_size = 50
 
     @override(TorchLearner)
     def build(self) -> None:
         super().build()
         self.aligner: LaneAligner = self._learner_connector[LaneAligner][0]
         self.traces: EmphaticTraces = self._learner_connector[EmphaticTraces][0]
-        self.moments = RunningMoments(self.config.baseline_decay)
-        self.lockstep = self._make_lockstep()
+        self.traces.state = self.backend.get_memory().traces
 
-    def _make_lockstep(self) -> TorchLockstep | KernelLockstep:
-        module = self.rl_module
-        fast = takes_fast_kernel(self.config.kernel, module, self.config.fast_module_class)
-        lockstep_class = KernelLockstep if fast else TorchLockstep
-        optimizers = dict(self.get_optimizers_for_module(DEFAULT_MODULE_ID))
-        return lockstep_class(module, self.config, self.traces, optimizers, self.moments)
+    @override(LaneLearner)
+    def _make_update(self) -> EmphaticUpdate:
+        return EmphaticUpdate(self.config.update_settings())
 
-    @override(TorchLearner)
-    def configure_optimizers_for_module(self, module_id, config=None) -> None:
-        # Separate optimizers, unlike the authors' single one: there, the critics' steps decay
-        # the second moment of the actor's gradient and make its steps 1.7 times larger.
-        module = self.rl_module
-        groups = {"pi": module.policy_parameters(), "v": list(module.v.parameters())}
-        if module.c is not None:
-            groups["c"] = list(module.c.parameters())
-        optimizer_class = {"rmsprop": torch.optim.RMSprop, "sgd": torch.optim.SGD}[
-            config.optimizer_type
-        ]
-        for name, parameters in groups.items():
-            lr = config.learning_rate(name)
-            self.register_optimizer(
-                module_id=module_id,
-                optimizer_name=name,
-                optimizer=optimizer_class(parameters, lr=lr),
-                params=parameters,
-                lr_or_lr_schedule=lr,
-            )
+    @override(LaneLearner)
+    def _fresh_memory(self) -> Memory:
+        parameters = self._current_module.parameters_of("pi")
+        size = sum(p.numel() for p in parameters)
+        dtype = np.dtype(str(parameters[0].dtype).removeprefix("torch."))
+        lanes, direction = np.zeros(self.config.num_lanes, dtype), np.zeros(size, dtype)
+        second = self.config.uses_second_trace
+        return Memory(
+            fresh_traces(lanes, size if second else None),
+            fresh_moments(lanes),
+            direction,
+            direction if second else None,
+        )
 
-    @override(TorchLearner)
-    def _update(self, batch: dict[str, Any], **kwargs: Any) -> tuple:
-        # F2 decays by gamma_hat rho, so that it holds denormal numbers, which cost a multiple of
-        # normal ones (1.1 to 1.3 of the whole lockstep); a flag of the thread, so set it here.
-        torch.set_flush_denormal(True)
-        columns = {name: np.asarray(c) for name, c in batch[DEFAULT_MODULE_ID].items()}
-        snapshot = {k: v.clone() for k, v in self.rl_module.state_dict().items()}
-        rows = []
-        for t in range(len(columns[CHAIN_START])):
-            self._learn_lockstep({name: column[t] for name, column in columns.items()})
-            rows.append(dict(self.lockstep.latest))
-        metrics = report(self, rows)
-        losses = [value for name, value in metrics.items() if name.endswith("_loss")]
-        self.diverged = not (np.isfinite(losses).all() and self._is_finite())
-        if self.diverged:
-            # What is kept (and checkpointed) are the last parameters that were all finite.
-            self.rl_module.load_state_dict(snapshot)
-        metrics["diverged"] = float(self.diverged)
-        for name, value in metrics.items():
-            self.metrics.log_value((DEFAULT_MODULE_ID, name), value, window=1)
-        return {}, {DEFAULT_MODULE_ID: metrics["value_loss"]}, {}
+    @override(LaneLearner)
+    def chunks(self, columns: dict[str, np.ndarray]) -> Iterator[tuple[Chunk, bool]]:
+        config, time, total = self.config, 0, len(columns[CHAIN_START])
+        while time < total:
+            now = self.num_locksteps
+            learn = now >= config.learning_starts
+            length = min(self.chunk_size, total - time)
+            if not learn:
+                length = min(length, config.learning_starts - now)
+            elif config.replay_batch_size and not self.replay.size:
+                length = 1  # There is nothing to replay at the very first lockstep.
+            part = {name: column[time : time + length] for name, column in columns.items()}
+            replayed = self._replay(part, learn)
+            self.num_locksteps += length
+            yield Chunk(self._lockstep(part, replayed, now), length, self._look()), learn
+            time += length
 
-    def _learn_lockstep(self, row: dict[str, np.ndarray]) -> None:
-        config = self.config
-        learn = self.num_locksteps >= config.learning_starts
-        replayed = None
-        if learn and config.replay_batch_size and self.replay.size:
-            replayed = self.replay.sample(self.rng, config.replay_batch_size)
-        self.lockstep.step(row, replayed, learn)
-        if config.replay_batch_size:
-            self.replay.add({n: c[None] for n, c in row.items() if n != CHAIN_START})
-        self.num_locksteps += 1
-        if learn and self.num_locksteps % config.target_update_freq == 0:
-            self.lockstep.sync_targets()
+    def _replay(self, part: dict[str, np.ndarray], learn: bool) -> dict[str, np.ndarray] | None:
+        """Columns [T, N, ...] drawn for every lockstep before its transitions enter the ring."""
+        count = self.config.replay_batch_size
+        if not count:
+            return None
+        kept = {name: column for name, column in part.items() if name != CHAIN_START}
+        if learn and self.replay.size:
+            return self.replay.unpack(self.replay.draw_and_add(self.rng, count, kept))
+        self.replay.add(kept)
+        if learn:
+            return None
+        # Nobody learns from these: they are there so that the compiled program stays the same.
+        return self.replay.unpack(self.replay.blank(len(part[CHAIN_START]), count))
 
-    def policy_gradient_terms(self, fragments: list[Fragment]) -> tuple[np.ndarray, np.ndarray]:
-        """Z1 and Z2 by the code that learns, learning nothing.
+    def _lockstep(
+        self, part: dict[str, np.ndarray], replayed: dict[str, np.ndarray] | None, now: int
+    ) -> Lockstep:
+        count = len(part[CHAIN_START])
+        frequency = self.config.target_update_freq
+        after = now + 1 + np.arange(count)
+        numbers = {name: np.full(count, value) for name, value in self.config.numbers().items()}
+        numbers["target_rate"] = (after % frequency == 0).astype(np.float64)
+        return Lockstep(
+            Transitions.of(part),
+            part[CHAIN_START],
+            # Lockstep by lockstep: how a fragment was cut must not show in the user's function.
+            np.stack([self._interest(observations) for observations in part[Columns.OBS]]),
+            None if replayed is None else Transitions.of(replayed),
+            numbers,
+        )
 
-        Returns:
-            [T, L, P] each; [T, 1, P], means over the lanes, with the closed-form kernel.
-        """
+    def _interest(self, observations: np.ndarray) -> np.ndarray:
+        """i(S) [N]: 1, or what the user's `interest_fn` says of observations [N, ...]."""
+        if self.config.interest_fn is None:
+            return np.ones(len(observations), self.config.dtype)
+        if observations.dtype.kind == "f":
+            observations = observations.astype(self.config.dtype)
+        values = np.asarray(self.config.interest_fn(observations), self.config.dtype)
+        return values.reshape(len(observations))
+
+    def _look(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Some replayed states and the interest in them, for metrics."""
+        if not self.replay.size:
+            return None
+        # A generator of its own: looking must not change what is learned.
+        rng = np.random.default_rng(self.num_locksteps)
+        states = self.replay.sample(rng, _LOOKED_AT)[Columns.OBS]
+        return states, self._interest(states)
+
+    @override(LaneLearner)
+    def _summarize(self, reports: list[Report]) -> dict[str, float]:
+        """Means over the locksteps of one call, and the summary of its last chunk."""
+        steps = [report.of_steps() for report in reports]
+        names = dict.fromkeys(name for columns in steps for name in columns)
+        # Before anything is learned there is no loss.
+        metrics = {function.loss: 0.0 for function in self.config.learned_functions}
+        for name in names:
+            column = np.concatenate([columns[name] for columns in steps if name in columns])
+            metrics[name] = float(column.mean(dtype=np.float64))
+        square = metrics.pop("rho_square_mean")
+        metrics["rho_effective_sample_fraction"] = metrics["rho_mean"] ** 2 / (square or 1.0)
+        return metrics | reports[-1].of_chunk()
+
+    def sum_policy_gradient_terms(self, fragments: list[Fragment]) -> np.ndarray:
+        """Z1 and Z2 by the code that learns, learning nothing, summed over time: [2, L, P]."""
         columns = self.aligner.align(sorted(fragments, key=lambda f: f.lanes[0]))
-        first, second = [], []
-        for t in range(len(columns[CHAIN_START])):
-            z1, z2 = self.lockstep.terms({name: column[t] for name, column in columns.items()})
-            first.append(z1.cpu().numpy())
-            second.append(np.zeros_like(first[-1]) if z2 is None else z2.cpu().numpy())
-        return np.stack(first), np.stack(second)
+        total: Any = 0.0
+        for start in range(0, len(columns[CHAIN_START]), self.chunk_size):
+            part = {n: c[start : start + self.chunk_size] for n, c in columns.items()}
+            inputs = self._lockstep(part, None, self.num_locksteps)
+            total = total + self.backend.sum_terms(Chunk(inputs, len(part[CHAIN_START])))
+        return total
+
+    def get_memory(self) -> Memory:
+        """Traces and moments, as numpy arrays."""
+        return self.backend.get_memory()
+
+    def set_memory(self, memory: Memory) -> None:
+        """Puts traces and moments back."""
+        self.backend.set_memory(memory)
 
     @override(LaneLearner)
     def _get_progress(self) -> dict[str, Any]:
-        return {**super()._get_progress(), "moments": self.moments.get_state()}
+        moments = self.backend.get_memory().moments
+        numbers = {name: float(value) for name, value in moments._asdict().items()}
+        return {**super()._get_progress(), "moments": numbers}
 
     @override(LaneLearner)
     def _set_progress(self, progress: dict[str, Any]) -> None:
         super()._set_progress(progress)
-        self.moments.set_state(progress["moments"])
+        memory = self.backend.get_memory()
+        numbers = (np.asarray(progress["moments"][name]) for name in Moments._fields)
+        self.backend.set_memory(memory._replace(moments=Moments(*numbers)))
 
     @override(LaneLearner)
-    def get_state(self, components=None, *, not_components=None, **kwargs: Any) -> StateDict:
-        self.lockstep.store_state()
+    def get_state(
+        self, components: Any = None, *, not_components: Any = None, **kwargs: Any
+    ) -> StateDict:
         state = super().get_state(components, not_components=not_components, **kwargs)
         if self._check_component(COMPONENT_LEARNER_CONNECTOR, components, not_components):
+            self.traces.state = self.backend.get_memory().traces
             state[COMPONENT_LEARNER_CONNECTOR] = self._learner_connector.get_state()
         return state
 
@@ -142,4 +187,5 @@ class EmphaticLearner(LaneLearner):
         super().set_state(state)
         if COMPONENT_LEARNER_CONNECTOR in state:
             self._learner_connector.set_state(state[COMPONENT_LEARNER_CONNECTOR])
-        self.lockstep.load_state()
+            memory = self.backend.get_memory()
+            self.backend.set_memory(memory._replace(traces=self.traces.state))

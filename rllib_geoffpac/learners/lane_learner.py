@@ -1,8 +1,10 @@
-"""What a learner of lanes is apart from its maths: one module, a replay ring, exact state."""
+"""What a learner of lanes is apart from its update: one module, a backend, replay, exact state."""
 
 from __future__ import annotations
 
 import hashlib
+from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,20 +20,29 @@ from rllib_geoffpac.checkpoints import CheckpointedPart
 from rllib_geoffpac.lanes.replay_ring import ReplayRing
 from rllib_geoffpac.lanes.seeding import replay_generator
 from rllib_geoffpac.learners.threads import use_one_thread
+from rllib_geoffpac.updates.backend import Backend, Chunk, Memory, Report, Update
+from rllib_geoffpac.updates.choice import make_backend
+from rllib_geoffpac.updates.optimizers import make_optimizer
 
 COMPONENT_PROGRESS = "progress"
 COMPONENT_REPLAY = "replay"
+# Looking at all parameters costs half an update of DDPG: with fragments of one lockstep it must be
+# rare.
+_STEPS_BETWEEN_CHECKS = 100
 
 
 class LaneLearner(CheckpointedPart, TorchLearner):
     """Consumes all lanes in lockstep, in lane order; one learner only.
 
     Attributes:
-        diverged: Whether the latest update left something that is not finite. What is kept then
-            are the last finite parameters.
+        chunk_size: Steps of the update that the backend gets at once, at most. It changes nothing.
+        diverged: Whether a loss or a parameter is not finite. The parameters are then the last
+            ones known to be finite, and nothing more should be learned.
     """
 
-    diverged = False
+    chunk_size: int
+    backend: Backend
+    _at_work = False
 
     @override(TorchLearner)
     def build(self) -> None:
@@ -41,31 +52,126 @@ class LaneLearner(CheckpointedPart, TorchLearner):
         self.replay = ReplayRing(max(1, config.replay_capacity // config.num_lanes))
         self.rng = replay_generator(config.seed)
         self.num_locksteps = 0
+        self.diverged = False
+        self.backend = make_backend(
+            config.kernel,
+            self._make_update(),
+            self._current_module,
+            dict(self.get_optimizers_for_module(DEFAULT_MODULE_ID)),
+            config.grad_clip,
+            self._fresh_memory(),
+            chunk_size=self.chunk_size,
+            learner_class=type(self),
+        )
+        self._keep()
+
+    @abstractmethod
+    def _make_update(self) -> Update:
+        """The algorithm's update."""
+
+    @abstractmethod
+    def _fresh_memory(self) -> Memory:
+        """The update's memory before the first lockstep, as numpy arrays."""
+
+    @abstractmethod
+    def chunks(self, columns: dict[str, np.ndarray]) -> Iterator[tuple[Chunk, bool]]:
+        """Cuts time-major columns [T, L, ...] into chunks; whether each is learned from.
+
+        It draws what is replayed and advances `num_locksteps` on the way.
+        """
+
+    @abstractmethod
+    def _summarize(self, reports: list[Report]) -> dict[str, float]:
+        """The metrics of one call, from what its chunks reported."""
+
+    @property
+    @override(Learner)
+    def module(self) -> Any:
+        """All modules, up to date; who changes them changes what is learned."""
+        if hasattr(self, "backend") and not self._at_work:
+            self.backend.hand_over()
+        return self._module
 
     @property
     def rl_module(self) -> Any:
-        """The one module that is learned."""
+        """The one module that is learned, likewise."""
         return self.module[DEFAULT_MODULE_ID]
 
+    @property
+    def _current_module(self) -> Any:
+        """The module for its structure; its numbers may be behind those of the backend."""
+        return self._module[DEFAULT_MODULE_ID]
+
     @override(Learner)
-    def _make_module(self):
+    def update(self, *args: Any, **kwargs: Any) -> Any:
+        self._at_work = True  # RLlib asks for the module's names in between.
+        try:
+            return super().update(*args, **kwargs)
+        finally:
+            self._at_work = False
+
+    @override(Learner)
+    def _make_module(self) -> Any:
         module = super()._make_module()
         module[DEFAULT_MODULE_ID].make_target_networks()
         return module
 
+    @override(TorchLearner)
+    def configure_optimizers_for_module(self, module_id: str, config: Any = None) -> None:
+        # Separate optimizers, unlike the authors' single one: there, the critics' steps decay
+        # the second moment of the actor's gradient and make its steps 1.7 times larger.
+        module = self._current_module
+        for name, decay in config.weight_decays.items():
+            parameters, lr = module.parameters_of(name), config.learning_rate(name)
+            self.register_optimizer(
+                module_id=module_id,
+                optimizer_name=name,
+                optimizer=make_optimizer(config.optimizer_type, parameters, lr, decay),
+                params=parameters,
+                lr_or_lr_schedule=lr,
+            )
+
+    @override(TorchLearner)
+    def _update(self, batch: dict[str, Any], **kwargs: Any) -> tuple:
+        columns = {name: np.asarray(c) for name, c in batch[DEFAULT_MODULE_ID].items()}
+        # Chunk after chunk is sent off before the first answer is asked for: a backend may work
+        # on one while the next is being prepared.
+        reports = [self.backend.run(chunk, learn) for chunk, learn in self.chunks(columns)]
+        metrics = self._summarize(reports)
+        losses = [value for name, value in metrics.items() if name.endswith("_loss")]
+        self._check(bool(np.isfinite(losses).all()))
+        metrics["diverged"] = float(self.diverged)
+        for name, value in metrics.items():
+            self.metrics.log_value((DEFAULT_MODULE_ID, name), value, window=1)
+        return {}, {DEFAULT_MODULE_ID: losses[0] if losses else 0.0}, {}
+
+    def _check(self, finite: bool) -> None:
+        """Notices a divergence, by the losses and, now and then, by all parameters."""
+        if finite and self._steps() - self._kept_at < _STEPS_BETWEEN_CHECKS:
+            return
+        if finite and self.backend.is_finite():
+            self._keep()
+        else:
+            self.diverged = True
+            self.backend.roll_back(self._kept)
+
+    def _keep(self) -> None:
+        self._kept, self._kept_at = self.backend.snapshot(), self._steps()
+
+    def _steps(self) -> int:
+        """How many steps the update has made."""
+        return self.num_locksteps
+
     def weights_digest(self) -> str:
         """The first 12 hex digits of a sha256 over all parameters, the target copies included."""
         digest = hashlib.sha256()
-        for name, tensor in sorted(self.rl_module.state_dict().items()):
+        for name, parameter in sorted(self.backend.named_parameters().items()):
             digest.update(name.encode())
-            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+            digest.update(np.ascontiguousarray(parameter).tobytes())
         return digest.hexdigest()[:12]
 
-    def _is_finite(self) -> bool:
-        return all(bool(torch.isfinite(p).all()) for p in self.rl_module.parameters())
-
     @override(Learner)
-    def compute_loss_for_module(self, *, module_id, config, batch, fwd_out):
+    def compute_loss_for_module(self, **kwargs: Any) -> Any:
         raise RuntimeError(f"{type(self).__name__} has no single loss; see its `_update`.")
 
     # Like the module's, the optimizers' state is rounded to float32 by RLlib on both ways.
@@ -94,7 +200,10 @@ class LaneLearner(CheckpointedPart, TorchLearner):
         self.rng.bit_generator.state = progress["rng"]
 
     @override(Learner)
-    def get_state(self, components=None, *, not_components=None, **kwargs: Any) -> StateDict:
+    def get_state(
+        self, components: Any = None, *, not_components: Any = None, **kwargs: Any
+    ) -> StateDict:
+        self.backend.store()
         state = super().get_state(components, not_components=not_components, **kwargs)
         if self._check_component(COMPONENT_PROGRESS, components, not_components):
             state[COMPONENT_PROGRESS] = self._get_progress()
@@ -105,11 +214,16 @@ class LaneLearner(CheckpointedPart, TorchLearner):
 
     @override(Learner)
     def set_state(self, state: StateDict) -> None:
+        # Handed over first: what is not part of `state` stays as it is.
+        self.backend.hand_over()
         super().set_state(state)
         if COMPONENT_PROGRESS in state:
             self._set_progress(state[COMPONENT_PROGRESS])
         if COMPONENT_REPLAY in state:
             self.replay.set_state(state[COMPONENT_REPLAY])
+        self.diverged = False
+        self._keep()
+        self.backend.hand_over()  # RLlib may restore the module after this, by itself.
 
 
 def _to_numpy(tensor: torch.Tensor) -> np.ndarray:

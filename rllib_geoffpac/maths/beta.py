@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rllib_geoffpac.maths.array_functions import (
+from rllib_geoffpac.maths.arrays import (
     Array,
     constant,
     namespace,

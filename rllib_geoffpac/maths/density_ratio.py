@@ -1,6 +1,6 @@
 """Learning the density ratio c(s) = d_gamma_hat(s) / d_mu(s).
 
-Everything works on numpy arrays and on torch tensors alike; N is the number of transitions in the
+Everything works on arrays of any library (`maths.arrays`); N is the number of transitions in the
 batch. `valid` [N] is 1 for a transition of the chain and 0 where the lane was cut by
 `truncation="bootstrap"`: the state after such a cut is not a successor of the state before it.
 Teleports after a termination ARE transitions of the chain and stay in.
@@ -8,10 +8,7 @@ Teleports after a termination ARE transitions of the chain and stay in.
 
 from __future__ import annotations
 
-from typing import Any
-
-Array = Any
-"""A numpy array or a torch tensor; the functions return what they are given."""
+from rllib_geoffpac.maths.arrays import Array
 
 
 def density_ratio_loss(

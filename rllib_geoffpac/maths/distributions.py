@@ -15,6 +15,8 @@ For Discrete, outputs are logits. Densities and entropies are in the units of th
 The Gaussian's density is the paper's, not clipped to the box: it breaks coverage,
 E_mu[rho] = P_pi(a in box) < 1. The truncated Gaussian has exactly the box as its support, so
 E_mu[rho] = 1 and E_mu[rho grad log pi] = 0.
+
+Densities and entropies work on arrays of any library (`maths.arrays`), sampling is numpy's.
 """
 
 from __future__ import annotations
@@ -25,8 +27,18 @@ from collections.abc import Sequence
 
 import gymnasium as gym
 import numpy as np
-import torch
-import torch.nn.functional as F
+
+from rllib_geoffpac.maths.arrays import (
+    Array,
+    as_type,
+    at_index,
+    constant,
+    log_softmax,
+    namespace,
+    normal_mass,
+    softplus,
+    special,
+)
 
 Rng = np.random.Generator | Sequence[np.random.Generator]
 
@@ -55,17 +67,15 @@ class PolicyDistribution(ABC):
     has_global_std: bool
 
     @abstractmethod
-    def log_prob(
-        self, outputs: torch.Tensor, std_parameter: torch.Tensor | None, actions: torch.Tensor
-    ) -> torch.Tensor:
+    def log_prob(self, outputs: Array, std_parameter: Array | None, actions: Array) -> Array:
         """Returns log pi(a|s)[N], in the env's units, of `actions[N, ...]`."""
 
     @abstractmethod
-    def entropy(self, outputs: torch.Tensor, std_parameter: torch.Tensor | None) -> torch.Tensor:
+    def entropy(self, outputs: Array, std_parameter: Array | None) -> Array:
         """Returns the entropy[N] in the env's units."""
 
-    def std(self, std_parameter: torch.Tensor | None) -> torch.Tensor | None:
-        """Returns the standard deviation[d] in the unit box, None for a categorical policy."""
+    def std(self, std_parameter: Array | None) -> Array | None:
+        """Returns the standard deviation[d] in the unit box, None where there is no global one."""
         return None
 
     @abstractmethod
@@ -95,12 +105,11 @@ class Categorical(PolicyDistribution):
         self.start = int(action_space.start)
 
     def log_prob(self, outputs, std_parameter, actions):
-        index = actions.reshape(-1, 1).long() - self.start
-        return F.log_softmax(outputs, dim=-1).gather(-1, index).squeeze(-1)
+        return at_index(log_softmax(outputs), actions.reshape(-1) - self.start)
 
     def entropy(self, outputs, std_parameter):
-        log_probs = F.log_softmax(outputs, dim=-1)
-        return -(log_probs.exp() * log_probs).sum(-1)
+        log_probs = log_softmax(outputs)
+        return -(namespace(outputs).exp(log_probs) * log_probs).sum(-1)
 
     def sample(self, outputs, std_parameter, rng):
         logits = np.asarray(outputs, dtype=np.float64)
@@ -131,17 +140,18 @@ class DiagonalGaussian(PolicyDistribution):
         self.log_volume_scale = float(np.log(self.half_width).sum())
 
     def log_prob(self, outputs, std_parameter, actions):
-        mean, std = torch.tanh(outputs), self.std(std_parameter)
+        mean, std = namespace(outputs).tanh(outputs), self.std(std_parameter)
         z = (self._to_unit(actions, outputs) - mean) / std
         log_density = -0.5 * z**2 - LOG_SQRT_2PI - self._log_normaliser(mean, std)
         return log_density.sum(-1) - self.log_volume_scale
 
     def entropy(self, outputs, std_parameter):
-        per_dimension = (self.std(std_parameter) * SQRT_2PI_E).log().sum(-1)
-        return (per_dimension + self.log_volume_scale).expand(outputs.shape[0])
+        std = self.std(std_parameter)
+        entropy = namespace(std).log(std * SQRT_2PI_E).sum(-1) + self.log_volume_scale
+        return entropy + 0 * outputs[:, 0]
 
     def std(self, std_parameter):
-        return F.softplus(std_parameter)
+        return softplus(std_parameter)
 
     def sample(self, outputs, std_parameter, rng):
         mean, std = self._mean_and_std(outputs, std_parameter)
@@ -155,14 +165,14 @@ class DiagonalGaussian(PolicyDistribution):
         actions = np.asarray(actions).reshape(-1, *space.shape)
         return np.clip(actions, space.low, space.high).astype(space.dtype)
 
-    def _log_normaliser(self, mean: torch.Tensor, std: torch.Tensor) -> torch.Tensor:
+    def _log_normaliser(self, mean: Array, std: Array) -> Array:
         """What the log density loses per dimension, apart from the constant: log s."""
-        return std.log()
+        return namespace(std).log(std)
 
-    def _to_unit(self, actions: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    def _to_unit(self, actions: Array, like: Array) -> Array:
         """`actions[N, *shape]` in the env's units to [N, d] in the unit box."""
-        center, half_width = like.new_tensor(self.center), like.new_tensor(self.half_width)
-        return (actions.reshape(-1, self.num_outputs).to(like.dtype) - center) / half_width
+        center, half_width = constant(self.center, like), constant(self.half_width, like)
+        return (as_type(actions.reshape(-1, self.num_outputs), like) - center) / half_width
 
     def _from_unit(self, actions: np.ndarray) -> np.ndarray:
         """`actions[N, d]` in the unit box to [N, *shape] in the env's units."""
@@ -170,7 +180,7 @@ class DiagonalGaussian(PolicyDistribution):
         return actions.reshape(-1, *self.action_space.shape).astype(self.action_space.dtype)
 
     def _mean_and_std(self, outputs, std_parameter) -> tuple[np.ndarray, np.ndarray]:
-        std = self.std(torch.as_tensor(std_parameter, dtype=torch.float64)).detach().numpy()
+        std = self.std(np.asarray(std_parameter, dtype=np.float64))
         return np.tanh(np.asarray(outputs, dtype=np.float64)), std
 
 
@@ -183,27 +193,29 @@ class TruncatedGaussian(DiagonalGaussian):
     """
 
     def entropy(self, outputs, std_parameter):
-        mean, std = torch.tanh(outputs), self.std(std_parameter)
+        xp = namespace(outputs)
+        mean, std = xp.tanh(outputs), self.std(std_parameter)
         low, high = (-1 - mean) / std, (1 - mean) / std
         mass = _mass_between(low, high)
         edge = (low * _normal_density(low) - high * _normal_density(high)) / (2 * mass)
-        return ((std * mass * SQRT_2PI_E).log() + edge).sum(-1) + self.log_volume_scale
+        return (xp.log(std * mass * SQRT_2PI_E) + edge).sum(-1) + self.log_volume_scale
 
     def std(self, std_parameter):
-        return F.softplus(std_parameter) + MIN_TRUNCATED_STD
+        return softplus(std_parameter) + MIN_TRUNCATED_STD
 
     def sample(self, outputs, std_parameter, rng):
         mean, std = self._mean_and_std(outputs, std_parameter)
-        low, high = torch.from_numpy((-1 - mean) / std), torch.from_numpy((1 - mean) / std)
-        uniform = torch.from_numpy(_draw(rng, "random", *mean.shape))
-        quantile = torch.special.ndtr(low) + uniform * _mass_between(low, high)
-        quantile = quantile.clamp(QUANTILE_MARGIN, 1 - QUANTILE_MARGIN)
-        actions = mean + std * torch.special.ndtri(quantile).numpy()
+        low, high = (-1 - mean) / std, (1 - mean) / std
+        uniform = _draw(rng, "random", *mean.shape)
+        quantile = special(low).ndtr(low) + uniform * _mass_between(low, high)
+        quantile = quantile.clip(QUANTILE_MARGIN, 1 - QUANTILE_MARGIN)
+        actions = mean + std * special(low).ndtri(quantile)
         # The quantile's margin and rounding can step over a bound that the mean is close to.
         return self.to_env(self._from_unit(actions.clip(-1, 1)))
 
     def _log_normaliser(self, mean, std):
-        return std.log() + _mass_between((-1 - mean) / std, (1 - mean) / std).log()
+        xp = namespace(mean)
+        return xp.log(std) + xp.log(_mass_between((-1 - mean) / std, (1 - mean) / std))
 
 
 def make_distribution(action_space: gym.Space, kind: str) -> PolicyDistribution:
@@ -243,18 +255,13 @@ def make_distribution(action_space: gym.Space, kind: str) -> PolicyDistribution:
     return TruncatedGaussian(action_space) if kind == KINDS[1] else DiagonalGaussian(action_space)
 
 
-def _mass_between(low: torch.Tensor, high: torch.Tensor) -> torch.Tensor:
-    """max(Phi(high) - Phi(low), 1e-6) for low <= 0 <= high.
-
-    With the mean inside the box both erf terms add up, so nothing cancels, however large the std.
-    """
-    root_half = math.sqrt(0.5)
-    mass = 0.5 * (torch.special.erf(high * root_half) - torch.special.erf(low * root_half))
-    return mass.clamp_min(MIN_TRUNCATED_MASS)
+def _mass_between(low: Array, high: Array) -> Array:
+    """max(Phi(high) - Phi(low), 1e-6) for low <= 0 <= high."""
+    return normal_mass(low, high).clip(min=MIN_TRUNCATED_MASS)
 
 
-def _normal_density(z: torch.Tensor) -> torch.Tensor:
-    return torch.exp(-0.5 * z**2 - LOG_SQRT_2PI)
+def _normal_density(z: Array) -> Array:
+    return namespace(z).exp(-0.5 * z**2 - LOG_SQRT_2PI)
 
 
 def _draw(rng: Rng, method: str, rows: int, columns: int) -> np.ndarray:

@@ -17,10 +17,7 @@ transition of the chain, terminations with their teleports included, and 0 where
 
 from __future__ import annotations
 
-from typing import Any
-
-Array = Any
-"""A numpy array, a torch tensor or a JAX array; the functions return what they are given."""
+from rllib_geoffpac.maths.arrays import Array
 
 
 def mixed_emphasis(

@@ -17,18 +17,17 @@ lambda_1 = lambda_2 = 1). Two indices decide whether this is right:
 * F2 is never cut: for the chain that the behaviour policy induces, the teleport from the end of an
   episode to the start of the next is an ordinary transition.
 
-Everything here works on numpy arrays and on torch tensors alike; L is the number of lanes and P the
+Everything here works on arrays of any library (`maths.arrays`); L is the number of lanes and P the
 number of policy parameters. Nothing is clipped here: the caller passes what it has clipped.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-Array = Any
-"""A numpy array or a torch tensor; the functions return what they are given."""
+from rllib_geoffpac.maths.arrays import Array, namespace, zeros
 
 
 class TraceState(NamedTuple):
@@ -77,11 +76,11 @@ def fresh_traces(like: Array, num_parameters: int | None) -> TraceState:
     lanes = like.shape[0]
     second = None if num_parameters is None else (lanes, num_parameters)
     return TraceState(
-        f1=_zeros(like, (lanes,)),
-        f2=None if second is None else _zeros(like, second),
-        rho=_zeros(like, (lanes,)),
-        discount=_zeros(like, (lanes,)),
-        intrinsic=None if second is None else _zeros(like, second),
+        f1=zeros(like, (lanes,)),
+        f2=None if second is None else zeros(like, second),
+        rho=zeros(like, (lanes,)),
+        discount=zeros(like, (lanes,)),
+        intrinsic=None if second is None else zeros(like, second),
     )
 
 
@@ -139,18 +138,38 @@ def advance(
     return TraceState(f1, f2, rho, discount, intrinsic), Emphasis(f1, m1, f2, m2)
 
 
-def first_term(rho: Array, m1: Array, td_error: Array, score: Array) -> Array:
-    """Z1_t = rho_t M1_t delta_t grad log pi(A_t|S_t): [L], [L], [L], [L, P] -> [L, P]."""
-    return (rho * m1 * td_error)[:, None] * score
+class Term(NamedTuple):
+    """A term of the policy gradient: in every lane a number times a vector.
+
+    Attributes:
+        weight: [L].
+        vector: [L, P].
+    """
+
+    weight: Array
+    vector: Array
+
+    def per_lane(self) -> Array:
+        """[L, P] the term of every lane."""
+        return self.weight[:, None] * self.vector
+
+    def mean(self) -> Array:
+        """[P] the mean over the lanes, as one product of a vector and a matrix."""
+        return self.weight @ self.vector / len(self.weight)
 
 
-def second_term(gamma_hat: float, interest: Array, value: Array, m2: Array) -> Array:
-    """Z2_t = gamma_hat i(S_t) V(S_t) M2_t: scalar, [L], [L], [L, P] -> [L, P].
+def first_term(rho: Array, m1: Array, td_error: Array, score: Array) -> Term:
+    """Z1_t = rho_t M1_t delta_t grad log pi(A_t|S_t), from [L], [L], [L] and [L, P]."""
+    return Term(rho * m1 * td_error, score)
+
+
+def second_term(gamma_hat: float, interest: Array, value: Array, m2: Array) -> Term:
+    """Z2_t = gamma_hat i(S_t) V(S_t) M2_t, from a number, [L], [L] and [L, P].
 
     The expectation of M2 is 0, so where the interest is constant `value` may be V(S_t) minus any
     state-independent number.
     """
-    return (gamma_hat * interest * value)[:, None] * m2
+    return Term(gamma_hat * interest * value, m2)
 
 
 def emphatic_traces(
@@ -199,18 +218,18 @@ def emphatic_traces(
     discount = _aligned("discount", discount, steps, 1)
     density_ratio = _aligned("density_ratio", density_ratio, steps, 1)
     score = None if score is None else _aligned("score", score, steps, 2)
-    interest = _zeros(rho, (steps,)) + 1 if interest is None else interest
+    interest = zeros(rho, (steps,)) + 1 if interest is None else interest
     interest = _aligned("interest", interest, steps, 1)
 
     num_parameters = None if score is None else score.shape[1]
     # The traces of a single lane; the shape with a leading lane axis is what `advance` knows.
-    state = fresh_traces(_zeros(rho, (1,)), num_parameters)
+    state = fresh_traces(zeros(rho, (1,)), num_parameters)
     matrix = None if score is None else (steps, num_parameters)
     traces = Emphasis(
-        f1=_zeros(rho, (steps,)),
-        m1=_zeros(rho, (steps,)),
-        f2=None if matrix is None else _zeros(rho, matrix),
-        m2=None if matrix is None else _zeros(rho, matrix),
+        f1=zeros(rho, (steps,)),
+        m1=zeros(rho, (steps,)),
+        f2=None if matrix is None else zeros(rho, matrix),
+        m2=None if matrix is None else zeros(rho, matrix),
     )
     for t in range(steps):
         row = slice(t, t + 1)
@@ -250,14 +269,7 @@ def _aligned(name: str, values: Array, steps: int, ndim: int) -> Array:
     return array
 
 
-def _zeros(like: Array, shape: tuple[int, ...]) -> Array:
-    if hasattr(like, "new_zeros"):
-        return like.new_zeros(shape)
-    return np.zeros(shape, dtype=like.dtype)
-
-
 def _zero_where(mask: Array, values: Array) -> Array:
     # Not a product with the mask: a lane whose trace has overflowed must become 0, not NaN.
-    if hasattr(values, "masked_fill"):
-        return values.masked_fill(mask, 0)
-    return np.where(mask, values.dtype.type(0), values)
+    xp = namespace(values)
+    return xp.where(mask, xp.zeros_like(values), values)

@@ -12,10 +12,9 @@ transitions. `fixed_points` says where each of them converges to.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-Array = Any
-"""A numpy array, a torch tensor or a JAX array; the functions return what they are given."""
+from rllib_geoffpac.maths.arrays import Array
 
 
 def cop_td_weight(rho: Array, density_ratio: Array) -> Array:

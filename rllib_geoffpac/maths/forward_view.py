@@ -23,10 +23,7 @@ about u.
 
 from __future__ import annotations
 
-from typing import Any
-
-Array = Any
-"""A numpy array, a torch tensor or a JAX array; the functions return what they are given."""
+from rllib_geoffpac.maths.arrays import Array
 
 
 def counterfactual_td_error(

@@ -1,46 +1,51 @@
-"""Running moments of V: the baseline b and the scale of the overlap force in Z2."""
+"""Running moments of V: the baseline b and the scale of the overlap force in Z2.
+
+E[M2] = 0, so any state-independent b may be subtracted from V in Z2 (docs, 'Differences from the
+paper'). The moments of the locksteps before this one are independent of its sample.
+"""
 
 from __future__ import annotations
 
-import math
+from typing import NamedTuple
+
+from rllib_geoffpac.maths.arrays import Array, namespace, zeros
 
 
-class RunningMoments:
-    """Exponentially weighted mean and standard deviation of V over the visited states.
+class Moments(NamedTuple):
+    """Exponentially weighted sums over the locksteps so far, each a scalar array.
 
-    E[M2] = 0, so any state-independent b may be subtracted from V in Z2 (see README, 'Differences
-    from the paper'). The moments of the locksteps before this one are independent of its sample.
-
-    Args:
-        decay: Weight of the past in one lockstep's update.
+    Attributes:
+        weight: of 1, which tends to 1.
+        first: of the lanes' mean of V.
+        second: of the lanes' mean of V^2.
     """
 
-    def __init__(self, decay: float):
-        self.decay = decay
-        self.weight = self.first = self.second = 0.0
+    weight: Array
+    first: Array
+    second: Array
 
-    def update(self, mean: float, mean_square: float) -> None:
-        """Takes in the mean of V and of V^2 over one lockstep's lanes."""
-        self.weight = self.decay * self.weight + (1 - self.decay)
-        self.first = self.decay * self.first + (1 - self.decay) * mean
-        self.second = self.decay * self.second + (1 - self.decay) * mean_square
 
-    @property
-    def mean(self) -> float:
-        """The running mean; 0 before the first update."""
-        return self.first / self.weight if self.weight else 0.0
+def fresh_moments(like: Array) -> Moments:
+    """Nothing seen yet; `like` gives library, dtype and device."""
+    return Moments(*(zeros(like, ()) for _ in range(3)))
 
-    @property
-    def std(self) -> float:
-        """The running standard deviation; 0 before the first update."""
-        if not self.weight:
-            return 0.0
-        return math.sqrt(max(self.second / self.weight - self.mean**2, 0.0))
 
-    def get_state(self) -> dict[str, float]:
-        """Returns the three accumulators."""
-        return {"weight": self.weight, "first": self.first, "second": self.second}
+def update_moments(moments: Moments, values: Array, decay: float) -> Moments:
+    """Takes in V of one lockstep's lanes [L]; `decay` is the weight of the past."""
+    return Moments(
+        decay * moments.weight + (1 - decay),
+        decay * moments.first + (1 - decay) * values.mean(),
+        decay * moments.second + (1 - decay) * (values * values).mean(),
+    )
 
-    def set_state(self, state: dict[str, float]) -> None:
-        """Restores the three accumulators."""
-        self.weight, self.first, self.second = state["weight"], state["first"], state["second"]
+
+def running_mean(moments: Moments) -> Array:
+    """The running mean; 0 before the first update."""
+    return moments.first / (moments.weight + (moments.weight == 0))
+
+
+def running_std(moments: Moments) -> Array:
+    """The running standard deviation; 0 before the first update."""
+    second = moments.second / (moments.weight + (moments.weight == 0))
+    variance = second - running_mean(moments) ** 2
+    return namespace(variance).sqrt(variance.clip(min=0))

@@ -9,10 +9,7 @@ JAX arrays alike; N is any number of transitions.
 
 from __future__ import annotations
 
-from typing import Any
-
-Array = Any
-"""A numpy array, a torch tensor or a JAX array; the functions return what they are given."""
+from rllib_geoffpac.maths.arrays import Array
 
 
 def overlap(rho: Array, rho_clip: float) -> Array:

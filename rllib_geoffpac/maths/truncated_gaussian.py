@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from rllib_geoffpac.maths.array_functions import Array, namespace, special
+from rllib_geoffpac.maths.arrays import Array, namespace, special
 
 ROOT_HALF = math.sqrt(0.5)
 MARGIN = 1e-7

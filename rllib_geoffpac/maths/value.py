@@ -1,18 +1,16 @@
 """Importance ratios, the TD error and loss of V, and the Monte-Carlo metric J_pi.
 
-The learner's functions work on numpy arrays and on torch tensors alike; N is any number of
+The learner's functions work on arrays of any library (`maths.arrays`); N is any number of
 transitions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
-Array = Any
-"""A numpy array or a torch tensor; the functions return what they are given."""
+from rllib_geoffpac.maths.arrays import Array, namespace
 
 MAX_LOG_RHO = 30.0
 """Cap on log rho before exp: e^30 is far above any useful clip of rho and far below overflow."""
@@ -21,7 +19,7 @@ MAX_LOG_RHO = 30.0
 def importance_ratio(target_logp: Array, behavior_logp: Array) -> Array:
     """rho_t = pi(A_t|S_t) / mu(A_t|S_t) from the two log-densities: [N], [N] -> [N]."""
     log_rho = (target_logp - behavior_logp).clip(max=MAX_LOG_RHO)
-    return log_rho.exp() if hasattr(log_rho, "exp") else np.exp(log_rho)
+    return namespace(log_rho).exp(log_rho)
 
 
 def effective_sample_size(rho: Array) -> Array:

@@ -1,4 +1,4 @@
-"""What the emphatic actor-critics ask of an RLModule: pi, V, C and the target copies."""
+"""What the emphatic actor-critics ask of an RLModule: pi, the learned functions, target copies."""
 
 from __future__ import annotations
 
@@ -6,34 +6,51 @@ import copy
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.apis import InferenceOnlyAPI, TargetNetworkAPI, ValueFunctionAPI
 from ray.rllib.core.rl_module.rl_module import RLModule
 from ray.rllib.utils.annotations import override
 from torch import nn
 
+from rllib_geoffpac.maths.arrays import softplus
 from rllib_geoffpac.maths.distributions import PolicyDistribution, make_distribution
 from rllib_geoffpac.modules.exact_state import ExactStateRLModule
+from rllib_geoffpac.updates.learned import LEARNED, LearnedFunction
 
-MODEL_CONFIG_KEYS = ("policy_distribution", "uses_density_ratio", "dtype")
+MODEL_CONFIG_KEYS = ("policy_distribution", "learned_functions", "dtype")
 
 
 class EmphaticRLModule(ExactStateRLModule, InferenceOnlyAPI, TargetNetworkAPI, ValueFunctionAPI):
-    """Base class: a subclass builds the three separate function approximators in `setup`.
+    """Base class: a subclass builds the separate function approximators in `setup`.
 
-    `setup` must call `self.build(pi, v, c)` with modules that map observations [N, ...] to
-    [N, num_outputs], [N, 1] and [N, 1] (before C's softplus). `c` is None for ACE and Off-PAC.
+    `setup` must call `self.build(pi, v=..., c=...)` with one network for each of
+    `self.learned_functions`, by its name. pi maps observations [N, ...] to [N, num_outputs], the
+    others to [N, 1], before the softplus of those that are positive.
 
     Model config keys: `policy_distribution` ("gaussian" or "truncated_gaussian"),
-    `uses_density_ratio` (whether there is a C), `dtype` ("float32" or "float64").
+    `learned_functions` (names: "v" and, but for ACE and Off-PAC, "c"), `dtype` ("float32" or
+    "float64").
     """
 
     distribution: PolicyDistribution
+    softplus_outputs = True
+    """Whether the outputs of positive functions (C) pass through a softplus."""
 
-    def build(self, pi: nn.Module, v: nn.Module, c: nn.Module | None) -> None:
-        """Takes over the three approximators; call it at the end of `setup`."""
-        self.pi, self.v, self.c = pi, v, c
+    @property
+    def learned_functions(self) -> list[LearnedFunction]:
+        """The functions that are learned beside pi, in the order in which they learn."""
+        return [LEARNED[name] for name in self.model_config["learned_functions"]]
+
+    def build(self, pi: nn.Module, **functions: nn.Module) -> None:
+        """Takes over the approximators; call it at the end of `setup`."""
+        self.pi = pi
+        for function in self.learned_functions:
+            setattr(self, function.name, functions.pop(function.name))
+        if functions:
+            raise ValueError(
+                f"`build` was given {', '.join(functions)}, which nothing here learns: give it the "
+                "networks of `self.learned_functions`."
+            )
         if self.distribution.has_global_std:
             self.std_parameter = nn.Parameter(torch.zeros(self.distribution.num_outputs))
         else:
@@ -47,10 +64,22 @@ class EmphaticRLModule(ExactStateRLModule, InferenceOnlyAPI, TargetNetworkAPI, V
         )
         return self.distribution
 
-    def policy_parameters(self) -> list[nn.Parameter]:
-        """theta, in the order in which the flat vectors F2, I and the scores are laid out."""
-        own = [] if self.std_parameter is None else [self.std_parameter]
-        return [*self.pi.parameters(), *own]
+    def parameters_of(self, name: str) -> list[nn.Parameter]:
+        """The parameters of a learned function, or theta for "pi".
+
+        Theta's order is that in which the flat vectors F2, I and the scores are laid out.
+        """
+        parameters = list(getattr(self, name).parameters())
+        with_std = name == "pi" and self.std_parameter is not None
+        return [*parameters, self.std_parameter] if with_std else parameters
+
+    def function(self, name: str, observations: torch.Tensor, target: bool = False) -> torch.Tensor:
+        """What a learned function, or its target copy, says: [N, ...] -> [N]; pi: its outputs."""
+        outputs = getattr(self, f"{name}_target" if target else name)(observations)
+        if name == "pi":
+            return outputs
+        outputs = outputs.squeeze(-1)
+        return softplus(outputs) if LEARNED[name].positive and self.softplus_outputs else outputs
 
     def log_prob(self, observations: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
         """log pi(A|S): [N, ...], [N, ...] -> [N]."""
@@ -60,44 +89,29 @@ class EmphaticRLModule(ExactStateRLModule, InferenceOnlyAPI, TargetNetworkAPI, V
         """Entropy of pi(.|S): [N, ...] -> [N]."""
         return self.distribution.entropy(self.pi(observations), self.std_parameter)
 
-    def value(self, observations: torch.Tensor, target: bool = False) -> torch.Tensor:
-        """V(S), or V'(S) of the target copy: [N, ...] -> [N]."""
-        return (self.v_target if target else self.v)(observations).squeeze(-1)
-
-    def density_ratio(self, observations: torch.Tensor, target: bool = False) -> torch.Tensor:
-        """C(S) >= 0 through a softplus, or C'(S) of the target copy: [N, ...] -> [N]."""
-        return F.softplus((self.c_target if target else self.c)(observations).squeeze(-1))
-
-    def sync_targets(self) -> None:
-        """Copies V and C into their target copies."""
-        with torch.no_grad():
-            for network, target in self.get_target_network_pairs():
-                for parameter, copied in zip(
-                    network.parameters(), target.parameters(), strict=True
-                ):
-                    copied.copy_(parameter)
-
     @override(TargetNetworkAPI)
     def make_target_networks(self) -> None:
-        self.v_target = copy.deepcopy(self.v).requires_grad_(False)
-        self.c_target = None if self.c is None else copy.deepcopy(self.c).requires_grad_(False)
+        for function in self.learned_functions:
+            copied = copy.deepcopy(getattr(self, function.name)).requires_grad_(False)
+            setattr(self, f"{function.name}_target", copied)
 
     @override(TargetNetworkAPI)
     def get_target_network_pairs(self) -> list[tuple[nn.Module, nn.Module]]:
-        pairs = [(self.v, self.v_target)]
-        return pairs if self.c is None else [*pairs, (self.c, self.c_target)]
+        names = [function.name for function in self.learned_functions]
+        return [(getattr(self, name), getattr(self, f"{name}_target")) for name in names]
 
     @override(TargetNetworkAPI)
     def forward_target(self, batch: dict[str, Any]) -> dict[str, Any]:
-        return {Columns.VF_PREDS: self.value(batch[Columns.OBS], target=True)}
+        return {Columns.VF_PREDS: self.function("v", batch[Columns.OBS], target=True)}
 
     @override(ValueFunctionAPI)
     def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> torch.Tensor:
-        return self.value(batch[Columns.OBS])
+        return self.function("v", batch[Columns.OBS])
 
     @override(InferenceOnlyAPI)
     def get_non_inference_attributes(self) -> list[str]:
-        return ["v", "c", "v_target", "c_target"]
+        names = [function.name for function in self.learned_functions]
+        return [*names, *(f"{name}_target" for name in names)]
 
     @override(RLModule)
     def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:

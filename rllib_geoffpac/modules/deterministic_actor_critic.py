@@ -159,6 +159,14 @@ class DeterministicActorCriticRLModule(ExactStateRLModule, InferenceOnlyAPI, Tar
         features = self.features(observations)
         return [critic(features, actions) for critic in (self.q_target if target else self.q)]
 
+    def function(self, name: str, *inputs: torch.Tensor, target: bool = False) -> Any:
+        """pi(S), or Q_k(S, A) of all critics, or of the target copies."""
+        return (self.policy if name == "pi" else self.q_values)(*inputs, target=target)
+
+    def parameters_of(self, name: str) -> list[nn.Parameter]:
+        """The parameters of "pi" or of all critics, "q"."""
+        return list(getattr(self, name).parameters())
+
     @override(TargetNetworkAPI)
     def make_target_networks(self) -> None:
         self.pi_target = copy.deepcopy(self.pi).requires_grad_(False)

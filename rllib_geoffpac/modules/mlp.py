@@ -8,6 +8,7 @@ import gymnasium as gym
 import torch
 import torch.nn.functional as F
 from ray.rllib.core.rl_module.rl_module import RLModule
+from ray.rllib.models.utils import get_activation_fn
 from ray.rllib.utils.annotations import override
 from torch import nn
 
@@ -29,15 +30,18 @@ class OneHot(nn.Module):
         return F.one_hot(observations.long() - self.start, self.n).to(self.dtype)
 
 
-def make_mlp(num_inputs: int, hiddens: list[int], num_outputs: int) -> nn.Sequential:
-    """Linear, ReLU, ..., Linear with orthogonal weights and zero biases.
+def make_mlp(
+    num_inputs: int, hiddens: list[int], num_outputs: int, activation: str = "relu"
+) -> nn.Sequential:
+    """Linear, activation, ..., Linear with orthogonal weights and zero biases.
 
     Orthogonal initialisation is the authors'; the paper doesn't say.
     """
     layers: list[nn.Module] = []
+    activate = get_activation_fn(activation, framework="torch")
     sizes = [num_inputs, *hiddens]
     for fan_in, fan_out in itertools.pairwise(sizes):
-        layers += [_linear(fan_in, fan_out, 1.0), nn.ReLU()]
+        layers += [_linear(fan_in, fan_out, 1.0), *([activate()] if activate else [])]
     return nn.Sequential(*layers, _linear(sizes[-1], num_outputs, _LAST_LAYER_SCALE))
 
 
@@ -51,26 +55,27 @@ def _linear(fan_in: int, fan_out: int, scale: float) -> nn.Linear:
 
 
 class MLPRLModule(EmphaticRLModule):
-    """pi, V and C as separate MLPs over the flattened (or one-hot) observation.
+    """pi and the learned functions as separate MLPs over the flattened (or one-hot) observation.
 
-    Model config keys beyond the base's: `fcnet_hiddens` (default [64, 64]).
+    Model config keys beyond the base's: `fcnet_hiddens` (default [64, 64]), `fcnet_activation`
+    ("relu", the paper's, "tanh" or another of RLlib's).
     """
 
     @override(RLModule)
     def setup(self) -> None:
         space, model = self.observation_space, self.model_config
-        check_model_config(model, {*MODEL_CONFIG_KEYS, "fcnet_hiddens"})
+        check_model_config(model, {*MODEL_CONFIG_KEYS, "fcnet_hiddens", "fcnet_activation"})
         discrete = isinstance(space, gym.spaces.Discrete)
         inputs = int(space.n) if discrete else gym.spaces.flatdim(space)
         hiddens = list(model["fcnet_hiddens"])
         outputs = self.make_distribution().num_outputs
 
         def network(num_outputs: int) -> nn.Module:
-            mlp = make_mlp(inputs, hiddens, num_outputs)
+            mlp = make_mlp(inputs, hiddens, num_outputs, model["fcnet_activation"])
             if not discrete:
                 return mlp
             return nn.Sequential(OneHot(space, getattr(torch, model["dtype"])), *mlp)
 
         # pi and V first: ACE and Off-PAC, which have no C, then start from the same weights.
-        pi, v = network(outputs), network(1)
-        self.build(pi, v, network(1) if model["uses_density_ratio"] else None)
+        pi = network(outputs)
+        self.build(pi, **{function.name: network(1) for function in self.learned_functions})

@@ -30,6 +30,8 @@ class TabularRLModule(EmphaticRLModule):
     holds C itself (its base class's softplus is left out): the paper's rule c_td, state by state.
     """
 
+    softplus_outputs = False
+
     @override(RLModule)
     def setup(self) -> None:
         space = self.observation_space
@@ -41,9 +43,5 @@ class TabularRLModule(EmphaticRLModule):
                 f"{self.action_space}: use module='mlp'."
             )
         outputs = self.make_distribution().num_outputs
-        density_ratio = Table(space, 1, 1.0) if self.model_config["uses_density_ratio"] else None
-        self.build(Table(space, outputs), Table(space, 1), density_ratio)
-
-    @override(EmphaticRLModule)
-    def density_ratio(self, observations: torch.Tensor, target: bool = False) -> torch.Tensor:
-        return (self.c_target if target else self.c)(observations).squeeze(-1)
+        functions = {f.name: Table(space, 1, f.start) for f in self.learned_functions}
+        self.build(Table(space, outputs), **functions)

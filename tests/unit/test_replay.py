@@ -50,11 +50,28 @@ def test_a_drawn_row_is_one_lockstep_of_all_lanes_in_lane_order():
 def test_single_transitions_are_drawn_from_all_rows_and_lanes():
     ring = ReplayRing(50)
     ring.add(rows(0, 30))
-    drawn = ring.sample_transitions(np.random.default_rng(0), 4000)
+    drawn = ring.unpack(ring.draw_transitions(np.random.default_rng(0), 4000))
     assert set(zip(drawn["actions"].tolist(), drawn["lane"].tolist(), strict=True)) == {
         (row, lane) for row in range(30) for lane in range(LANES)
     }
     np.testing.assert_array_equal(drawn["obs"][:, 0], drawn["actions"])
+
+
+@pytest.mark.parametrize("capacity", [100, 12])
+def test_rows_are_drawn_before_the_next_one_enters(capacity):
+    """At once or one by one: the same rows, also where the ring overwrites what was drawn."""
+    together, apart = ReplayRing(capacity), ReplayRing(capacity)
+    for ring in (together, apart):
+        ring.add(rows(0, 10))
+    generators = [np.random.default_rng(3) for _ in range(2)]
+    drawn = together.unpack(together.draw_and_add(generators[0], 4, rows(10, 8)))
+    for t in range(8):
+        expected = apart.sample(generators[1], 4)
+        apart.add(rows(10 + t, 1))
+        for name, column in expected.items():
+            np.testing.assert_array_equal(drawn[name][t], column)
+    after = [ring.sample(np.random.default_rng(9), 50) for ring in (together, apart)]
+    np.testing.assert_array_equal(after[0]["actions"], after[1]["actions"])
 
 
 def test_what_was_drawn_does_not_change_with_the_ring():

@@ -13,6 +13,7 @@ from ray.rllib.env.multi_agent_env import MultiAgentEnv
 import rllib_geoffpac
 from rllib_cli.experiment import parse as experiments
 from rllib_geoffpac import ACEConfig, GeoffPACConfig, OffPACConfig
+from rllib_geoffpac.modules import MLPRLModule
 
 ROOT = Path(__file__).parents[2]
 VALUES = [
@@ -187,7 +188,11 @@ def unit_interest(observations):
     return np.ones(len(observations))
 
 
+class OtherModule(MLPRLModule):
+    """Could compute anything."""
+
+
 def test_the_fast_kernel_says_whom_it_can_serve(ray):
-    config = tiny_config(kernel="fast", module="tabular").environment("TwoCircle-v0", env_config={})
-    with pytest.raises(ValueError, match="`kernel` is 'fast', but the closed-form kernel can't"):
+    config = tiny_config(kernel="fast", module=OtherModule)
+    with pytest.raises(ValueError, match="`kernel` is 'fast', but the compiled backend can't"):
         config.build_algo()

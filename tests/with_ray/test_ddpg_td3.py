@@ -11,9 +11,6 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
 from rllib_geoffpac import DDPGConfig, TD3Config
 from rllib_geoffpac.lanes.seeding import replay_generator
-from rllib_geoffpac.learners.deterministic_networks import KernelNetworks, TorchNetworks
-from rllib_geoffpac.learners.deterministic_update import DDPGUpdate, TD3Update
-from rllib_geoffpac.learners.threads import use_one_thread
 from rllib_geoffpac.modules.deterministic_actor_critic import DeterministicActorCriticRLModule
 
 pytestmark = pytest.mark.usefixtures("ray")
@@ -165,7 +162,7 @@ def test_updates_equal_a_plain_implementation(algorithm, kernel):
     config = tiny(algorithm, dtype="float64", kernel=kernel)
     with built(config) as algo, built(tiny(algorithm)) as source:
         learner = learner_of(algo)
-        assert learner.updates.networks.name == kernel
+        assert learner.backend.name == kernel
         plain = Plain(learner, config)
         plain.learn(stream_of(source, 75)[0])
         train(algo, 3)
@@ -174,96 +171,6 @@ def test_updates_equal_a_plain_implementation(algorithm, kernel):
             learned = learner.rl_module.get_submodule(name).parameters()
             for ours, plain_one in zip(learned, (p for pair in layers for p in pair), strict=True):
                 np.testing.assert_allclose(ours.detach().numpy(), plain_one, rtol=0, atol=1e-10)
-
-
-CASES = {
-    "ddpg": ("DDPG", {}, {}),
-    "td3": ("TD3", {}, {}),
-    "action_beside_the_state": ("DDPG", {}, {"action_layer": 0}),
-    "action_at_the_last_layer": ("DDPG", {}, {"action_layer": 9}),
-    "action_in_the_middle": ("TD3", {}, {"action_layer": 2, "fcnet_hiddens": [6, 3, 5]}),
-    "no_hidden_layer": ("TD3", {}, {"fcnet_hiddens": []}),
-    "three_critics": ("TD3", {"critic_weight_decay": 0.1}, {"num_critics": 3, "action_layer": 1}),
-    "clipped": ("DDPG", {"grad_clip": 0.1}, {}),
-    "clipped_together": ("TD3", {"grad_clip": 0.1, "policy_delay": 3}, {}),
-    "never_delayed": ("TD3", {"policy_delay": 1, "tau": 0.1, "actor_lr": 3e-3}, {}),
-    "discrete_observations": ("TD3", {}, {"space": gym.spaces.Discrete(4, start=3)}),
-    "states_and_late_action": ("DDPG", {}, {"space": gym.spaces.Discrete(4)}),
-}
-
-
-def make_updates(algorithm, networks_class, training, model, dtype="float64"):
-    """The updates of an algorithm by one kernel; always from the same networks."""
-    config = CONFIGS[algorithm]().training(dtype=dtype, replay_batch_size=9, **training)
-    use_one_thread()  # as the learner does; with more, torch waits in every tiny call
-    torch.manual_seed(5)
-    model = {"fcnet_hiddens": [7, 5], **model}
-    space = model.pop("space", gym.spaces.Box(-9, 9, (4,)))
-    module = DeterministicActorCriticRLModule(
-        observation_space=space,
-        action_space=BOX,
-        inference_only=False,
-        model_config=config._model_config_auto_includes | model,
-    )
-    module.make_target_networks()
-    optimizers = {
-        name: torch.optim.Adam(
-            getattr(module, name).parameters(), lr=config.learning_rate(name), weight_decay=decay
-        )
-        for name, decay in (("pi", 0.0), ("q", config.critic_weight_decay))
-    }
-    update_class = {"DDPG": DDPGUpdate, "TD3": TD3Update}[algorithm]
-    return update_class(networks_class(module, config, optimizers), config), module, optimizers
-
-
-def replay_batch(rng, space, count=9):
-    """Random transitions, some with a termination."""
-    if isinstance(space, gym.spaces.Discrete):
-        observations = rng.integers(space.n, size=(2, count)) + space.start
-    else:
-        observations = rng.normal(size=(2, count, *space.shape)).astype(np.float32)
-    return {
-        "obs": observations[0],
-        "new_obs": observations[1],
-        "actions": rng.uniform(-1, 1, (count, 2)).astype(np.float32),
-        "rewards": rng.normal(size=count).astype(np.float32),
-        "discount": np.where(rng.random(count) < 0.2, 0, 0.99).astype(np.float32),
-    }
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_the_kernel_equals_autograd(name):
-    algorithm, training, model = CASES[name]
-    made = [
-        make_updates(algorithm, networks, training, model)
-        for networks in (TorchNetworks, KernelNetworks)
-    ]
-    start = {key: p.clone() for key, p in made[0][1].state_dict().items()}
-    for updates, module, _ in made:
-        rng = np.random.default_rng(2)
-        for _ in range(240):
-            updates.step(replay_batch(rng, module.observation_space), rng)
-    (torch_updates, truth, optimizers), (fast_updates, module, stored) = made
-    for key, parameter in truth.state_dict().items():
-        assert not torch.equal(parameter, start[key]), key
-        torch.testing.assert_close(module.state_dict()[key], parameter, rtol=0, atol=1e-10)
-    fast_updates.networks.store_state()
-    for key, optimizer in optimizers.items():
-        mine, other = stored[key].state_dict()["state"], optimizer.state_dict()["state"]
-        torch.testing.assert_close(mine, other, rtol=0, atol=1e-10)
-    assert fast_updates.metrics() == pytest.approx(torch_updates.metrics(), abs=1e-10)
-
-
-def test_float32_follows_float64(algorithm):
-    made = [make_updates(algorithm, KernelNetworks, {}, {}, d) for d in ("float32", "float64")]
-    for updates, module, _ in made:
-        rng = np.random.default_rng(2)
-        for _ in range(40):
-            updates.step(replay_batch(rng, module.observation_space), rng)
-    narrow, wide = (module.state_dict() for _, module, _ in made)
-    for key, parameter in wide.items():
-        assert narrow[key].dtype == torch.float32
-        torch.testing.assert_close(narrow[key].double(), parameter, rtol=0, atol=1e-4)
 
 
 def test_terminate_and_bootstrap_differ_at_time_limits_only(algorithm):
@@ -354,8 +261,8 @@ class OtherModule(DeterministicActorCriticRLModule):
 def test_the_kernel_serves_the_default_networks_only(algorithm):
     spec = RLModuleSpec(OtherModule, model_config={"fcnet_hiddens": [7, 5]})
     with built(tiny(algorithm).rl_module(rl_module_spec=spec)) as algo:
-        assert learner_of(algo).updates.networks.name == "torch"
-    message = "`kernel` is 'fast', but the closed-form kernel can't serve: .* is a OtherModule"
+        assert learner_of(algo).backend.name == "torch"
+    message = "`kernel` is 'fast', but the compiled backend can't serve: .* is a OtherModule"
     with pytest.raises(ValueError, match=message):
         tiny(algorithm, kernel="fast").rl_module(rl_module_spec=spec).build_algo()
 
@@ -406,6 +313,7 @@ def test_metrics_and_divergence(algorithm):
         module.q[0].layers[0].bias.data.fill_(torch.nan)
         result = train(algo, 1)[0]
         assert result["diverged"] and result["done"]
+        module = learner_of(algo).rl_module
         assert all(torch.isfinite(p).all() for p in module.parameters())
 
 

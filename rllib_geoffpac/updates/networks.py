@@ -1,0 +1,58 @@
+"""What an update asks of the networks; the backends answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from rllib_geoffpac.maths.arrays import Array
+
+Function = Callable[..., Array]
+"""A learned function of observations (and, for action values, actions)."""
+
+Rule = Callable[[Function], tuple[Array, Any]]
+"""Takes the function that learns; returns what to descend, and what to report of it."""
+
+
+class Networks(Protocol):
+    """Policy and learned functions by name, with their target copies and optimizers.
+
+    A name is that of the module's attribute, of the optimizer, and of the learned function:
+    "pi", "v", "c", "q". Nothing here is differentiated but what `learn` learns.
+    """
+
+    def __call__(self, name: str, *inputs: Array, target: bool = False) -> Array:
+        """What a function says: [N, ...] -> [N] (pi: its outputs, q: one [N] per critic)."""
+        ...
+
+    def log_prob(self, observations: Array, actions: Array) -> Array:
+        """log pi(A|S): [N, ...], [N, ...] -> [N]."""
+        ...
+
+    def entropy(self, observations: Array) -> Array:
+        """Entropy of pi(.|S): [N, ...] -> [N]."""
+        ...
+
+    def std(self) -> Array | None:
+        """The policy's state-independent standard deviation [d] in the unit box, if it has one."""
+        ...
+
+    def scores(self, observations: Array, actions: Array) -> Array:
+        """grad log pi(A|S) of each: [N, ...], [N, ...] -> [N, P], P parameters of the policy."""
+        ...
+
+    def learn(self, name: str, rule: Rule) -> Any:
+        """One optimizer step of a function down its rule; returns what the rule reports."""
+        ...
+
+    def ascend(self, name: str, direction: Array) -> None:
+        """One optimizer step of a function's parameters along `direction` [P]."""
+        ...
+
+    def update_targets(self, rate: Array) -> None:
+        """theta' <- theta' + rate (theta - theta') for all target copies; 0: nothing, 1: copy."""
+        ...
+
+    def when(self, condition: Array, action: Callable[[], Any]) -> Any:
+        """Does `action` if `condition` holds; returns its result, or the like in zeros."""
+        ...

@@ -1,0 +1,253 @@
+"""Runs an update over chunks of locksteps as one compiled program.
+
+The program is a loop over the rows of a chunk of fixed size, of which the first `count` are real:
+how the data were cut into fragments can't change what is computed. Parameters, optimizer states
+and memory stay with XLA; torch gets them when somebody looks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import torch
+from jax import lax
+from jax import numpy as jnp
+
+from rllib_geoffpac.updates.backend import Backend, Chunk, Memory, Report, Update
+from rllib_geoffpac.updates.xla.networks import State, Structure, XlaNetworks
+from rllib_geoffpac.updates.xla.optimizers import flat, split
+from rllib_geoffpac.updates.xla.structure import structure_of, target_parameters
+
+# One thread: a learner is one process among many, and the programs are too small to be shared.
+_COMPILER_OPTIONS = {
+    "xla_cpu_multi_thread_eigen": False,
+    "xla_cpu_enable_concurrency_optimized_scheduler": False,
+}
+
+
+class XlaBackend(Backend):
+    """Runs an update on the default networks, compiled.
+
+    Args:
+        update: The update.
+        module: A module that `structure_of` knows.
+        optimizers: By the names of the functions.
+        grad_clip: Bound of the norm of each function's gradient; None: no bound.
+        memory: The update's memory at the start.
+        chunk_size: Rows of a chunk; the fewer, the smaller are the arrays for short fragments.
+    """
+
+    name = "fast"
+
+    def __init__(
+        self,
+        update: Update,
+        module: Any,
+        optimizers: dict[str, torch.optim.Optimizer],
+        grad_clip: float | None,
+        memory: Memory,
+        chunk_size: int,
+    ):
+        super().__init__(update)
+        self.module, self.chunk_size = module, chunk_size
+        self.structure: Structure = structure_of(module, optimizers, grad_clip)
+        self._grad_clip = grad_clip
+        first = next(iter(optimizers.values())).param_groups[0]["params"][0]
+        self.dtype = np.dtype(str(first.dtype).removeprefix("torch."))
+        self._state: State | None = None
+        """None: the torch module holds the current state."""
+        self._stored = True
+        self._memory: Memory = None
+        _use_compilation_cache()
+        jit = partial(jax.jit, compiler_options=_COMPILER_OPTIONS)
+        self._program, self._sum_program = jit(self._run), jit(self._sum_terms)
+        self._names = {id(p): name for name, p in module.named_parameters()}
+        self.set_memory(memory)
+
+    def run(self, chunk: Chunk, learn: bool) -> Report:
+        with self._context():
+            self._take_over()
+            inputs, look = self._arrays(chunk)
+            self._state, self._memory, steps, summary = self._program(
+                self._state, self._memory, inputs, self._rates(learn), np.int32(chunk.length), look
+            )
+        self._stored = False
+        if not learn:
+            steps = {name: values for name, values in steps.items() if name in self._unlearned}
+        return Report(steps, summary, chunk.length)
+
+    def sum_terms(self, chunk: Chunk) -> np.ndarray:
+        # Summed with 64 bits, so that it does not matter where a chunk ends.
+        with self._context(), jax.enable_x64(True):
+            self._take_over()
+            inputs, _ = self._arrays(chunk)
+            self._memory, total = self._sum_program(
+                self._state, self._memory, inputs, self._rates(False), np.int32(chunk.length)
+            )
+            return np.asarray(total, np.float64)
+
+    # The programs ------------------------------------------------------------------------------
+
+    def _run(
+        self, state: State, memory: Memory, inputs: Any, rates: Any, count: jax.Array, look: Any
+    ) -> tuple[State, Memory, dict[str, jax.Array], dict[str, jax.Array]]:
+        def step(state: State, memory: Memory, row: Any, learn: bool = True) -> Any:
+            networks = XlaNetworks(self.structure, state, rates)
+            memory, report = self.update(networks, memory, row, learn=learn)
+            return networks.state, memory, report
+
+        first = state, memory, self._row(inputs, 0)
+        self._unlearned = jax.eval_shape(partial(step, learn=False), *first)[2].keys()
+        shapes = jax.eval_shape(step, *first)[2]
+        reports = {n: jnp.zeros(self.chunk_size, leaf.dtype) for n, leaf in shapes.items()}
+
+        def body(t: jax.Array, carry: Any) -> Any:
+            state, memory, reports = carry
+            state, memory, report = step(state, memory, self._row(inputs, t))
+            reports = {n: values.at[t].set(report[n]) for n, values in reports.items()}
+            return state, memory, reports
+
+        state, memory, reports = lax.fori_loop(0, count, body, (state, memory, reports))
+        networks = XlaNetworks(self.structure, state, rates)
+        return state, memory, reports, self.update.summary(networks, memory, look)
+
+    def _sum_terms(
+        self, state: State, memory: Memory, inputs: Any, rates: Any, count: jax.Array
+    ) -> tuple[Memory, jax.Array]:
+        def body(t: jax.Array, carry: Any) -> Any:
+            memory, total = carry
+            networks = XlaNetworks(self.structure, state, rates)
+            memory, terms, _ = self.probed.advance(networks, memory, self._row(inputs, t))
+            z1 = terms.z1.per_lane()
+            z2 = jnp.zeros_like(z1) if terms.z2 is None else terms.z2.per_lane()
+            return memory, total + jnp.stack([z1, z2]).astype(np.float64)
+
+        lanes, size = len(memory.traces.f1), len(memory.z1)
+        return lax.fori_loop(0, count, body, (memory, jnp.zeros((2, lanes, size), np.float64)))
+
+    def _row(self, inputs: Any, t: Any) -> Any:
+        row = jax.tree.map(lambda column: column[t], inputs)
+        return row._replace(numbers=dict(zip(self._numbers, row.numbers, strict=True)))
+
+    # To and from numpy and torch ---------------------------------------------------------------
+
+    def _arrays(self, chunk: Chunk) -> tuple[Any, Any]:
+        """The chunk's arrays in the backend's dtype, with as many rows as a chunk has."""
+
+        def pad(array: np.ndarray) -> np.ndarray:
+            array = self._convert(array)
+            if len(array) == self.chunk_size:
+                return array
+            padded = np.zeros((self.chunk_size, *array.shape[1:]), array.dtype)
+            padded[: len(array)] = array
+            return padded
+
+        # One array for all numbers: taking a row out of each would cost more than computing.
+        self._numbers = tuple(chunk.inputs.numbers)
+        numbers = np.stack(list(chunk.inputs.numbers.values()), axis=1)
+        inputs = chunk.inputs._replace(numbers=numbers)
+        return jax.tree.map(pad, inputs), jax.tree.map(self._convert, chunk.look)
+
+    def _convert(self, array: np.ndarray) -> np.ndarray:
+        if array.dtype.kind == "f":
+            return np.ascontiguousarray(array, self.dtype)
+        return np.ascontiguousarray(array, bool if array.dtype == bool else np.int32)
+
+    def _rates(self, learn: bool) -> dict[str, np.ndarray]:
+        numbers = {f"lr/{n}": o.learning_rate for n, o in self.structure.optimizers.items()}
+        numbers["learn"] = float(learn)
+        if self._grad_clip is not None:
+            numbers["grad_clip"] = self._grad_clip
+        return {name: np.asarray(number, self.dtype) for name, number in numbers.items()}
+
+    def _take_over(self) -> None:
+        if self._state is not None:
+            return
+        optimizers = self.structure.optimizers
+        state = State(
+            {n: flat(o.parameters) for n, o in optimizers.items()},
+            {n: flat(own) for n, own in target_parameters(self.module).items()},
+            {n: o.get(self.dtype) for n, o in optimizers.items()},
+        )
+        self._state = jax.tree.map(jnp.array, state)
+
+    def store(self) -> None:
+        if self._stored or self._state is None:
+            return
+        state: State = jax.device_get(self._state)
+        targets = target_parameters(self.module)
+        with torch.no_grad():
+            for name, optimizer in self.structure.optimizers.items():
+                _copy(optimizer.parameters, state.parameters[name])
+                optimizer.set(state.slots[name])
+            for name, own in targets.items():
+                _copy(own, state.targets[name])
+        self._stored = True
+
+    def hand_over(self) -> None:
+        self.store()
+        self._state = None
+
+    def get_memory(self) -> Memory:
+        return jax.tree.map(np.array, jax.device_get(self._memory))
+
+    def set_memory(self, memory: Memory) -> None:
+        with self._context():
+            self._memory = jax.tree.map(lambda x: jnp.array(x, self.dtype), memory)
+
+    def named_parameters(self) -> dict[str, np.ndarray]:
+        if self._state is None:
+            return {n: p.detach().numpy() for n, p in self.module.state_dict().items()}
+        parameters, targets = jax.device_get((self._state.parameters, self._state.targets))
+        own = {name: o.parameters for name, o in self.structure.optimizers.items()}
+        pairs = [(own, parameters), (target_parameters(self.module), targets)]
+        return {
+            self._names[id(parameter)]: value
+            for modules, arrays in pairs
+            for name in modules
+            for parameter, value in zip(
+                modules[name], split(arrays[name], modules[name]), strict=True
+            )
+        }
+
+    def snapshot(self) -> Any:
+        with self._context():
+            self._take_over()
+        return self._state, self._memory  # No program writes into its inputs.
+
+    def roll_back(self, snapshot: Any) -> None:
+        self._state, self._memory = snapshot
+        self._stored = False
+
+    @contextlib.contextmanager
+    def _context(self) -> Iterator[None]:
+        """On the CPU, whatever else there is, and with 64 bits where they are asked for."""
+        with (
+            jax.default_device(jax.devices("cpu")[0]),
+            jax.enable_x64(self.dtype == np.float64),
+        ):
+            yield
+
+
+def _copy(parameters: list[torch.nn.Parameter], values: np.ndarray) -> None:
+    for parameter, value in zip(parameters, split(values, parameters), strict=True):
+        parameter.copy_(torch.tensor(value))
+
+
+def _use_compilation_cache() -> None:
+    """Compiled programs are kept on disk, unless the user has said where or that they are not."""
+    values = jax.config.values
+    if values["jax_compilation_cache_dir"] is None and values["jax_enable_compilation_cache"]:
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        folder = Path(home, "rllib_geoffpac", "xla")
+        with contextlib.suppress(OSError):  # A read-only home costs the compilation, no more.
+            folder.mkdir(parents=True, exist_ok=True)
+            jax.config.update("jax_compilation_cache_dir", str(folder))
+            jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)

@@ -1,0 +1,157 @@
+"""`Networks` inside a traced computation: parameters are values that the trace carries on.
+
+All parameters of a function are one vector: an optimizer's step is one operation then, not one for
+every layer, which halves the time to compile and saves some of the time to run.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+from jax import lax
+from jax import numpy as jnp
+
+from rllib_geoffpac.maths.arrays import Array
+from rllib_geoffpac.maths.distributions import PolicyDistribution
+from rllib_geoffpac.updates.networks import Function, Rule
+from rllib_geoffpac.updates.xla.optimizers import CompiledOptimizer, Slots
+
+Parameters = list[jax.Array]
+"""Of one function, in the shapes and the order of its torch parameters."""
+
+
+class State(NamedTuple):
+    """All that learning changes in the networks.
+
+    Attributes:
+        parameters: By function, [P] in the order of its torch parameters.
+        targets: Of the target copies, by function.
+        slots: What the optimizers remember, by function.
+    """
+
+    parameters: dict[str, Array]
+    targets: dict[str, Array]
+    slots: dict[str, Slots]
+
+
+class Structure(NamedTuple):
+    """What the networks are, apart from numbers.
+
+    Attributes:
+        functions: By name: (parameters, *inputs) -> outputs.
+        optimizers: By name.
+        distribution: Of the actions; None for a deterministic policy.
+        has_global_std: Whether the last of pi's parameters is that of the standard deviation.
+    """
+
+    functions: Mapping[str, Callable[..., Any]]
+    optimizers: Mapping[str, CompiledOptimizer]
+    distribution: PolicyDistribution | None
+    has_global_std: bool = False
+
+
+class XlaNetworks:
+    """The state of the networks at one point of a trace; learning replaces it.
+
+    Args:
+        structure: What the networks are.
+        state: Their parameters and optimizers.
+        numbers: `lr/<name>` of every function; if gradients are bounded, `grad_clip`; and `learn`:
+            0 keeps everything as it is, so that one program serves the warm-up as well.
+    """
+
+    def __init__(self, structure: Structure, state: State, numbers: Mapping[str, jax.Array]):
+        self.structure, self.state, self.numbers = structure, state, numbers
+
+    def __call__(self, name: str, *inputs: jax.Array, target: bool = False) -> Any:
+        return self.structure.functions[name](self._parameters(name, target), *inputs)
+
+    def _parameters(self, name: str, target: bool = False) -> Parameters:
+        vector = (self.state.targets if target else self.state.parameters)[name]
+        shapes = self.structure.optimizers[name].shapes
+        ends = [0, *itertools.accumulate(map(math.prod, shapes))]
+        parts = zip(ends, ends[1:], shapes, strict=False)
+        return [vector[start:end].reshape(shape) for start, end, shape in parts]
+
+    def log_prob(self, observations: jax.Array, actions: jax.Array) -> jax.Array:
+        return self._log_prob(self._parameters("pi"), observations, actions)
+
+    def _log_prob(
+        self, parameters: Parameters, observations: jax.Array, actions: jax.Array
+    ) -> jax.Array:
+        outputs = self.structure.functions["pi"](parameters, observations)
+        return self.structure.distribution.log_prob(outputs, self._std(parameters), actions)
+
+    def entropy(self, observations: jax.Array) -> jax.Array:
+        parameters = self._parameters("pi")
+        outputs = self.structure.functions["pi"](parameters, observations)
+        return self.structure.distribution.entropy(outputs, self._std(parameters))
+
+    def std(self) -> jax.Array | None:
+        return self.structure.distribution.std(self._std(self._parameters("pi")))
+
+    def _std(self, parameters: Parameters) -> jax.Array | None:
+        return parameters[-1] if self.structure.has_global_std else None
+
+    def scores(self, observations: jax.Array, actions: jax.Array) -> jax.Array:
+        def log_prob(parameters: Parameters, observation: jax.Array, action: jax.Array):
+            return self._log_prob(parameters, observation[None], action[None])[0]
+
+        per_row = jax.vmap(jax.grad(log_prob), in_axes=(None, 0, 0))
+        gradients = per_row(self._parameters("pi"), observations, actions)
+        return jnp.concatenate([g.reshape(len(observations), -1) for g in gradients], axis=1)
+
+    def learn(self, name: str, rule: Rule) -> Any:
+        function: Function = self.structure.functions[name]
+
+        def objective(parameters: Parameters) -> tuple[jax.Array, Any]:
+            return rule(partial(function, parameters))
+
+        gradients, reported = jax.grad(objective, has_aux=True)(self._parameters(name))
+        self._descend(name, jnp.concatenate([g.reshape(-1) for g in gradients]))
+        return reported
+
+    def ascend(self, name: str, direction: jax.Array) -> None:
+        self._descend(name, -direction)
+
+    def update_targets(self, rate: jax.Array) -> None:
+        def towards(target: jax.Array, source: jax.Array) -> jax.Array:
+            # Exactly as it is for a rate of 0, exactly the source for 1.
+            moved = jnp.where(rate == 1, source, target + rate * (source - target))
+            return jnp.where(rate == 0, target, moved)
+
+        rate = rate * self.numbers["learn"]
+        targets = {
+            name: towards(own, self.state.parameters[name])
+            for name, own in self.state.targets.items()
+        }
+        self.state = self.state._replace(targets=targets)
+
+    def when(self, condition: jax.Array, action: Callable[[], Any]) -> Any:
+        before = self.state
+
+        def act(state: State) -> tuple[State, Any]:
+            self.state = state
+            result = action()
+            return self.state, result
+
+        result_like = jax.eval_shape(act, before)[1]
+        nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), result_like)
+        self.state, result = lax.cond(condition, act, lambda state: (state, nothing), before)
+        return result
+
+    def _descend(self, name: str, gradient: jax.Array) -> None:
+        state = self.state
+        numbers = {"lr": self.numbers[f"lr/{name}"], "grad_clip": self.numbers.get("grad_clip")}
+        before = state.parameters[name], state.slots[name]
+        after = self.structure.optimizers[name].step(before[0], gradient, before[1], numbers)
+        learn = self.numbers["learn"] > 0
+        moved, slots = jax.tree.map(partial(jnp.where, learn), after, before)
+        self.state = state._replace(
+            parameters={**state.parameters, name: moved}, slots={**state.slots, name: slots}
+        )

@@ -1,0 +1,75 @@
+"""From the default torch modules to functions that can be traced; and what can't be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from rllib_geoffpac.maths.arrays import Array, softplus
+from rllib_geoffpac.modules.actor_critic import EmphaticRLModule
+from rllib_geoffpac.modules.plain import Layer, apply, layers_of
+from rllib_geoffpac.updates.xla.networks import Structure
+from rllib_geoffpac.updates.xla.optimizers import CompiledOptimizer
+
+
+def structure_of(
+    module: Any, optimizers: dict[str, torch.optim.Optimizer], grad_clip: float | None
+) -> Structure:
+    """What the networks of a default module are.
+
+    Args:
+        module: An MLP, tabular or deterministic module of this package.
+        optimizers: By the names of the functions.
+        grad_clip: Bound of the norm of each function's gradient; None: no bound.
+    """
+    compiled = {name: CompiledOptimizer(o, grad_clip) for name, o in optimizers.items()}
+    if isinstance(module, EmphaticRLModule):
+        functions: dict[str, Callable[..., Any]] = {"pi": partial(_outputs, layers_of(module.pi))}
+        for function in module.learned_functions:
+            layers = layers_of(getattr(module, function.name))
+            positive = function.positive and module.softplus_outputs
+            functions[function.name] = partial(_number, layers, positive)
+        distribution = module.distribution
+        return Structure(functions, compiled, distribution, distribution.has_global_std)
+    first = layers_of(module.features)
+    critics = [(*first, *layers_of(critic)) for critic in module.q]
+    functions = {
+        "pi": partial(_outputs, (*first, *layers_of(module.pi))),
+        "q": partial(_action_values, critics),
+    }
+    return Structure(functions, compiled, None)
+
+
+def target_parameters(module: Any) -> dict[str, list[torch.nn.Parameter]]:
+    """The parameters of the target copies, by function."""
+    names = {id(getattr(module, name)): name for name, _ in module.named_children()}
+    return {
+        names[id(source)]: list(copied.parameters())
+        for source, copied in module.get_target_network_pairs()
+    }
+
+
+def _outputs(layers: tuple[Layer, ...], parameters: list[Array], observations: Array) -> Array:
+    return apply(layers, parameters, observations)
+
+
+def _number(
+    layers: tuple[Layer, ...], positive: bool, parameters: list[Array], observations: Array
+) -> Array:
+    output = apply(layers, parameters, observations)[..., 0]
+    return softplus(output) if positive else output
+
+
+def _action_values(
+    critics: list[tuple[Layer, ...]], parameters: list[Array], observations: Array, actions: Array
+) -> list[Array]:
+    values, offset = [], 0
+    for layers in critics:
+        count = sum(layer.num_parameters for layer in layers)
+        own = parameters[offset : offset + count]
+        values.append(apply(layers, own, observations, actions)[..., 0])
+        offset += count
+    return values

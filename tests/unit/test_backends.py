@@ -1,0 +1,344 @@
+"""Every backend does what torch does: the same updates on random transitions, in float64."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+import tree
+
+from rllib_geoffpac import ACEConfig, DDPGConfig, GeoffPACConfig, TD3Config
+from rllib_geoffpac.learners.threads import use_one_thread
+from rllib_geoffpac.maths.emphatic import fresh_traces
+from rllib_geoffpac.maths.moments import fresh_moments
+from rllib_geoffpac.modules import MLPRLModule, TabularRLModule
+from rllib_geoffpac.modules.deterministic_actor_critic import DeterministicActorCriticRLModule
+from rllib_geoffpac.updates.backend import Chunk
+from rllib_geoffpac.updates.choice import make_backend, why_not_fast
+from rllib_geoffpac.updates.deterministic import DeterministicUpdate, Replayed
+from rllib_geoffpac.updates.emphatic import EmphaticUpdate, Lockstep, Memory
+from rllib_geoffpac.updates.optimizers import make_optimizer
+from rllib_geoffpac.updates.transitions import Transitions
+
+LANES, REPLAYED, CHUNK = 4, 9, 10
+BOX = gym.spaces.Box(np.float32([-2, 0]), np.float32([2, 5]))
+PLANE = gym.spaces.Box(-9, 9, (4,), np.float32)
+STATES = gym.spaces.Discrete(5, start=3)
+
+
+def transitions(rng, count, observation_space, action_space, cuts=True) -> Transitions:
+    """[CHUNK, count, ...] random transitions with terminations and cuts."""
+    shape = (CHUNK, count)
+    if isinstance(observation_space, gym.spaces.Discrete):
+        states = rng.integers(observation_space.n, size=(2, *shape)) + observation_space.start
+    else:
+        states = rng.normal(size=(2, *shape, *observation_space.shape))
+    if isinstance(action_space, gym.spaces.Discrete):
+        actions = rng.integers(action_space.n, size=shape) + action_space.start
+    else:
+        actions = rng.uniform(action_space.low, action_space.high, (*shape, *action_space.shape))
+    return Transitions(
+        states[0],
+        actions,
+        rng.normal(size=shape),
+        states[1],
+        rng.normal(-1, 0.5, size=shape),
+        np.where(rng.random(shape) < 0.2, 0, 0.9),
+        (rng.random(shape) > (0.2 if cuts else 0)).astype(float),
+    )
+
+
+class Run:
+    """An update on one backend, without Ray; always from the same networks and data."""
+
+    def __init__(
+        self, config, kernel, observations=PLANE, actions=BOX, module=MLPRLModule, **model
+    ):
+        use_one_thread()
+        torch.manual_seed(5)
+        self.config, self.spaces = config.training(dtype="float64"), (observations, actions)
+        self.deterministic = isinstance(config, DDPGConfig)
+        module = DeterministicActorCriticRLModule if self.deterministic else module
+        config.rl_module(model_config={"fcnet_hiddens": [7, 5], **model})
+        self.module = module(
+            observation_space=observations,
+            action_space=actions,
+            inference_only=False,
+            model_config=config.model_config,
+        )
+        self.module.make_target_networks()
+        self.optimizers = {
+            name: make_optimizer(
+                config.optimizer_type,
+                self.module.parameters_of(name),
+                config.learning_rate(name),
+                decay,
+            )
+            for name, decay in config.weight_decays.items()
+        }
+        update = DeterministicUpdate() if self.deterministic else self._emphatic()
+        self.backend = make_backend(
+            kernel,
+            update,
+            self.module,
+            self.optimizers,
+            config.grad_clip,
+            () if self.deterministic else self._memory(),
+            chunk_size=CHUNK,
+            learner_class=object,
+        )
+        self.start = {name: p.copy() for name, p in self.backend.named_parameters().items()}
+
+    def _emphatic(self):
+        return EmphaticUpdate(self.config.update_settings())
+
+    def _memory(self):
+        size = sum(p.numel() for p in self.module.parameters_of("pi"))
+        lanes, second = np.zeros(LANES), self.config.uses_second_trace
+        return Memory(
+            fresh_traces(lanes, size if second else None),
+            fresh_moments(lanes),
+            np.zeros(size),
+            np.zeros(size) if second else None,
+        )
+
+    def chunk(self, seed: int, count: int = CHUNK) -> Chunk:
+        rng = np.random.default_rng(seed)
+        numbers = {n: np.full(CHUNK, value) for n, value in self.config.numbers().items()}
+        if self.deterministic:
+            unit = gym.spaces.Box(-1, 1, (2,))
+            batch = transitions(rng, REPLAYED, self.spaces[0], unit)
+            noise = rng.normal(size=(CHUNK, REPLAYED, 2)) if "target_noise" in numbers else None
+            due = (seed * CHUNK + 1 + np.arange(CHUNK)) % self.config.actor_interval == 0
+            batch = batch._replace(behavior_logp=None, valid=None)
+            return Chunk(Replayed(batch, noise, due, numbers), count)
+        numbers["target_rate"] = (np.arange(CHUNK) == 6) * 1.0
+        current = transitions(rng, LANES, *self.spaces)
+        starts, interest = rng.random((CHUNK, LANES)) < 0.1, rng.random((CHUNK, LANES))
+        replayed = transitions(rng, REPLAYED, *self.spaces)
+        look = (replayed.observations[0], np.ones(REPLAYED))
+        return Chunk(Lockstep(current, starts, interest, replayed, numbers), count, look)
+
+    def learn(self, chunks: int, first: int = 0) -> list:
+        return [self.backend.run(self.chunk(t), True) for t in range(first, first + chunks)]
+
+
+GEOFF_PAC = {"gamma_hat": 0.6, "sn_loss_coeff": 0.3, "lr": 3e-3}
+CASES = {
+    "geoff_pac": (GeoffPACConfig, GEOFF_PAC, {}),
+    "truncated_gaussian": (
+        GeoffPACConfig,
+        {**GEOFF_PAC, "policy_distribution": "truncated_gaussian"},
+        {},
+    ),
+    "categorical": (GeoffPACConfig, GEOFF_PAC, {"actions": gym.spaces.Discrete(4, start=2)}),
+    "discrete_observations": (GeoffPACConfig, GEOFF_PAC, {"observations": STATES}),
+    "tables": (
+        GeoffPACConfig,
+        GEOFF_PAC,
+        {"observations": STATES, "actions": gym.spaces.Discrete(3), "module": TabularRLModule},
+    ),
+    "matrix_box": (
+        GeoffPACConfig,
+        GEOFF_PAC,
+        {"actions": gym.spaces.Box(-1, 1, (2, 2), np.float32)},
+    ),
+    "baseline_and_overlap": (
+        GeoffPACConfig,
+        {**GEOFF_PAC, "value_baseline": "ema", "overlap_coeff": 2.0},
+        {},
+    ),
+    "no_clipping": (
+        GeoffPACConfig,
+        {**GEOFF_PAC, "grad_clip": None, "rho_clip": float("inf")},
+        {},
+    ),
+    "adam": (GeoffPACConfig, {**GEOFF_PAC, "optimizer_type": "adam"}, {}),
+    "sgd": (GeoffPACConfig, {**GEOFF_PAC, "optimizer_type": "sgd"}, {}),
+    "tanh": (GeoffPACConfig, GEOFF_PAC, {"fcnet_activation": "tanh"}),
+    "no_hidden_layer": (GeoffPACConfig, GEOFF_PAC, {"fcnet_hiddens": []}),
+    "three_hidden_layers": (GeoffPACConfig, GEOFF_PAC, {"fcnet_hiddens": [6, 3, 5]}),
+    "ace": (ACEConfig, {"lambda_1": 0.7}, {}),
+    "ace_with_overlap": (ACEConfig, {"lambda_1": 0.7, "overlap_coeff": 1.5}, {}),
+    "ddpg": (DDPGConfig, {}, {}),
+    "td3": (TD3Config, {}, {}),
+    "action_beside_the_state": (DDPGConfig, {}, {"action_layer": 0}),
+    "action_at_the_last_layer": (DDPGConfig, {}, {"action_layer": 9}),
+    "action_in_the_middle": (TD3Config, {}, {"action_layer": 2, "fcnet_hiddens": [6, 3, 5]}),
+    "three_critics": (
+        TD3Config,
+        {"critic_weight_decay": 0.1},
+        {"num_critics": 3, "action_layer": 1},
+    ),
+    "clipped_together": (TD3Config, {"grad_clip": 0.1, "policy_delay": 3}, {}),
+    "td3_with_rmsprop": (TD3Config, {"optimizer_type": "rmsprop", "policy_delay": 1}, {}),
+    "states_and_late_action": (DDPGConfig, {}, {"observations": STATES}),
+}
+
+
+def run_of(name: str, kernel: str) -> Run:
+    config, training, model = CASES[name]
+    run = Run(config().training(**training), kernel, **model)
+    assert run.backend.name == kernel
+    return run
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_compiled_backend_equals_torch(name):
+    truth, fast = (run_of(name, kernel) for kernel in ("torch", "fast"))
+    chunks = 24 if name in ("geoff_pac", "td3") else 8
+    reports = [run.learn(chunks) for run in (truth, fast)]
+    for name_, expected in truth.backend.named_parameters().items():
+        assert not np.array_equal(expected, truth.start[name_]), name_
+        learned = fast.backend.named_parameters()[name_]
+        np.testing.assert_allclose(learned, expected, rtol=0, atol=1e-10, err_msg=name_)
+    memories = [tree.flatten(run.backend.get_memory()) for run in (truth, fast)]
+    for expected, own in zip(*memories, strict=True):
+        if expected is None:
+            assert own is None
+            continue
+        np.testing.assert_allclose(own, expected, rtol=0, atol=1e-10)
+    for expected, own in zip(*reports, strict=True):
+        for part in ("of_steps", "of_chunk"):
+            mine, theirs = getattr(own, part)(), getattr(expected, part)()
+            assert mine.keys() == theirs.keys()
+            for key, values in theirs.items():
+                np.testing.assert_allclose(mine[key], values, rtol=0, atol=1e-10, err_msg=key)
+    # The optimizers' states can be exchanged with torch's.
+    fast.backend.store()
+    for key, optimizer in truth.optimizers.items():
+        mine, theirs = fast.optimizers[key].state_dict(), optimizer.state_dict()
+        states = [
+            {p: {n: v for n, v in s.items() if v is not None} for p, s in d["state"].items()}
+            for d in (mine, theirs)
+        ]
+        states = [{p: s for p, s in d.items() if s} for d in states]
+        torch.testing.assert_close(*states, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["geoff_pac", "td3"])
+def test_what_others_write_into_the_module_is_taken_over(name):
+    for kernel in ("torch", "fast"):
+        once, twice = run_of(name, kernel), run_of(name, kernel)
+        once.learn(4)
+        twice.learn(2)
+        twice.backend.hand_over()
+        saved = {n: p.clone() for n, p in twice.module.state_dict().items()}
+        with torch.no_grad():
+            for parameter in twice.module.parameters():
+                parameter.zero_()
+        twice.module.load_state_dict(saved)
+        twice.learn(2, first=2)
+        for key, expected in once.backend.named_parameters().items():
+            np.testing.assert_array_equal(twice.backend.named_parameters()[key], expected)
+
+
+@pytest.mark.parametrize("name", ["geoff_pac", "td3"])
+def test_a_chunk_can_be_cut_anywhere(name):
+    """Bit for bit: how data are cut into fragments must not show."""
+    whole, cut = run_of(name, "fast"), run_of(name, "fast")
+    whole.learn(3)
+    for seed in range(3):
+        chunk = cut.chunk(seed)
+        for first, last in ((0, 1), (1, 4), (4, CHUNK)):
+            part = tree.map_structure(
+                lambda a: a[first:last] if a is not None else None,  # noqa: B023
+                chunk.inputs,
+            )
+            cut.backend.run(Chunk(part, last - first, chunk.look), True)
+    for key, expected in whole.backend.named_parameters().items():
+        np.testing.assert_array_equal(cut.backend.named_parameters()[key], expected)
+
+
+@pytest.mark.parametrize("kernel", ["torch", "fast"])
+def test_nothing_but_the_memory_changes_without_learning(kernel):
+    run = run_of("geoff_pac", kernel)
+    report = run.backend.run(run.chunk(0), False)
+    for name, parameter in run.backend.named_parameters().items():
+        np.testing.assert_array_equal(parameter, run.start[name])
+    assert "value_loss" not in report.of_steps()
+    assert run.backend.get_memory().traces.f1.any()
+
+
+@pytest.mark.parametrize("kernel", ["torch", "fast"])
+def test_a_snapshot_brings_everything_back(kernel):
+    run, other = run_of("geoff_pac", kernel), run_of("geoff_pac", kernel)
+    run.learn(1)
+    snapshot = run.backend.snapshot()
+    run.learn(3, first=1)
+    run.backend.roll_back(snapshot)
+    run.learn(1, first=1)
+    other.learn(2)
+    for key, expected in other.backend.named_parameters().items():
+        np.testing.assert_array_equal(run.backend.named_parameters()[key], expected)
+
+
+@pytest.mark.parametrize("kernel", ["torch", "fast"])
+def test_a_restarted_lane_forgets_overflowed_traces(kernel):
+    run = run_of("geoff_pac", kernel)
+    run.learn(1)
+    memory = run.backend.get_memory()
+    memory.traces.f1[0] = np.inf
+    memory.traces.f2[0] = np.inf
+    run.backend.set_memory(memory)
+    chunk = run.chunk(1)
+    chunk.inputs.chain_start[0, 0] = True
+    run.backend.run(chunk, True)
+    assert run.backend.is_finite()
+    assert np.isfinite(run.backend.get_memory().traces.f2).all()
+
+
+# ---------------------------------------------------------------------------------------------
+# The compiled backend declines by itself.
+
+
+class OtherModule(MLPRLModule):
+    """Could compute anything."""
+
+
+class OtherLearner:
+    """Has an own idea of gradients."""
+
+    def postprocess_gradients_for_module(self, **kwargs):
+        return kwargs
+
+
+def test_another_module_is_declined_with_the_reason():
+    module = Run(GeoffPACConfig(), "torch", module=OtherModule).module
+    assert "the module is a OtherModule" in why_not_fast("auto", module)
+    with pytest.raises(ValueError, match=r"`kernel` is 'fast', but .* is a OtherModule"):
+        why_not_fast("fast", module)
+
+
+def test_another_layer_is_declined_with_the_reason():
+    module = Run(GeoffPACConfig(), "torch", fcnet_activation="silu").module
+    assert "a SiLU is none of its layers" in why_not_fast("auto", module)
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda p: torch.optim.AdamW(p), "the optimizer is a AdamW"),
+        (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), "the optimizer has momentum=0.9"),
+        (lambda p: torch.optim.RMSprop(p, centered=True), "the optimizer has centered=True"),
+        (lambda p: torch.optim.Adam(p, amsgrad=True), "the optimizer has amsgrad=True"),
+    ],
+)
+def test_another_optimizer_is_declined_with_the_reason(make, reason):
+    run = Run(GeoffPACConfig(), "torch")
+    optimizers = {**run.optimizers, "v": make(run.module.parameters_of("v"))}
+    assert f"{reason} (of v)" in why_not_fast("auto", run.module, optimizers)
+
+
+def test_an_override_of_the_learner_is_declined_with_the_reason():
+    module = Run(GeoffPACConfig(), "torch").module
+    reason = why_not_fast("auto", module, learner_class=OtherLearner)
+    assert reason.startswith("OtherLearner overrides `postprocess_gradients_for_module`")
+
+
+def test_without_jax_torch_serves_and_the_log_says_what_is_missed(monkeypatch, caplog):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with caplog.at_level("INFO", logger="rllib_geoffpac"):
+        assert Run(GeoffPACConfig(), "auto").backend.name == "torch"
+    assert "JAX is not installed (pip install 'rllib_geoffpac[fast]'" in caplog.text

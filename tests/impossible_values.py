@@ -64,7 +64,7 @@ EMPHATIC = {
     "overlap_gamma_hat": [0, 1, *FRACTION],
     "policy_distribution": ["beta", None],
     "dtype": ["float16", None],
-    "optimizer_type": ["adam", None],
+    "optimizer_type": ["adamw", None],
     "replay_capacity": [0, 4, *COUNT],
     "replay_batch_size": COUNT,
     "learning_starts": COUNT,
@@ -83,6 +83,7 @@ DETERMINISTIC = {
     "learning_starts": COUNT,
     "exploration_noise": NOT_NEGATIVE,
     "dtype": ["float16", None],
+    "optimizer_type": ["adamw", None],
     "actor_lr": POSITIVE,
     "critic_lr": POSITIVE,
 }

@@ -8,7 +8,7 @@ import shutil
 
 import pages
 import pytest
-from conftest import run
+from command import run
 
 TRAINED = "reacher-sweep"
 SMOKE = "smoke-geoffpac-reacher"

@@ -5,8 +5,7 @@ import subprocess
 import sys
 
 import pytest
-
-from tests.cli.conftest import environment
+from command import environment
 
 
 @pytest.mark.parametrize(

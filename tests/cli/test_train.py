@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-from tests.cli.conftest import COMMAND, Finished, environment, run
+from command import COMMAND, Finished, environment, run
 
 pytestmark = pytest.mark.timeout(1200)
 

@@ -129,10 +129,15 @@ def _load_trial(file: Path) -> TrialResult:
         path=file.parent,
         experiment=experiment.name,
         run=spec.get("run", ""),
-        params={key.replace("/", "."): value for key, value in flatten(params).items()},
+        params=flat_settings(params),
         reports=[by_iteration[iteration] for iteration in sorted(by_iteration)],
         stop=spec.get("stop", {}),
     )
+
+
+def flat_settings(config: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a config, flat with dots."""
+    return {key.replace("/", "."): value for key, value in flatten(config).items()}
 
 
 def differing_keys(trials: list[TrialResult]) -> list[str]:

@@ -17,6 +17,11 @@ Memory = Any
 class Update(Protocol):
     """One step of an algorithm."""
 
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """What is reported only where something is learned."""
+        ...
+
     def __call__(
         self, networks: Networks, memory: Memory, inputs: Any, *, learn: bool
     ) -> tuple[Memory, dict[str, Any]]:

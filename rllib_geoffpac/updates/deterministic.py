@@ -43,6 +43,9 @@ class DeterministicUpdate:
     target action, and by when the actor is due.
     """
 
+    losses: tuple[str, ...] = ()
+    """Nothing is reported but of learning."""
+
     def summary(self, networks: Networks, memory: tuple, look: None) -> dict[str, Array]:
         """Nothing beyond what every update reports."""
         return {}

@@ -92,6 +92,11 @@ class EmphaticUpdate:
     def __init__(self, settings: EmphaticSettings):
         self.settings = settings
 
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """What is reported only where something is learned."""
+        return tuple(function.loss for function in self.settings.functions)
+
     def __call__(
         self, networks: Networks, memory: Memory, inputs: Lockstep, *, learn: bool
     ) -> tuple[Memory, dict[str, Array]]:

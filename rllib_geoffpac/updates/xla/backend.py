@@ -80,7 +80,7 @@ class XlaBackend(Backend):
             )
         self._stored = False
         if not learn:
-            steps = {name: values for name, values in steps.items() if name in self._unlearned}
+            steps = {n: values for n, values in steps.items() if n not in self.update.losses}
         return Report(steps, summary, chunk.length)
 
     def sum_terms(self, chunk: Chunk) -> np.ndarray:
@@ -98,14 +98,12 @@ class XlaBackend(Backend):
     def _run(
         self, state: State, memory: Memory, inputs: Any, rates: Any, count: jax.Array, look: Any
     ) -> tuple[State, Memory, dict[str, jax.Array], dict[str, jax.Array]]:
-        def step(state: State, memory: Memory, row: Any, learn: bool = True) -> Any:
+        def step(state: State, memory: Memory, row: Any) -> Any:
             networks = XlaNetworks(self.structure, state, rates)
-            memory, report = self.update(networks, memory, row, learn=learn)
+            memory, report = self.update(networks, memory, row, learn=True)
             return networks.state, memory, report
 
-        first = state, memory, self._row(inputs, 0)
-        self._unlearned = jax.eval_shape(partial(step, learn=False), *first)[2].keys()
-        shapes = jax.eval_shape(step, *first)[2]
+        shapes = jax.eval_shape(step, state, memory, self._row(inputs, 0))[2]
         reports = {n: jnp.zeros(self.chunk_size, leaf.dtype) for n, leaf in shapes.items()}
 
         def body(t: jax.Array, carry: Any) -> Any:

@@ -21,6 +21,7 @@ from typing import Any
 import ray
 
 from rllib_geoffpac import GeoffPACConfig
+from rllib_geoffpac.compat import env_runner_actors
 
 # What Python's allocator and Ray's object store may still gain after the warm-up.
 ALLOWED_GROWTH_MB, ALLOWED_DESCRIPTORS = 80.0, 20
@@ -69,7 +70,7 @@ def build() -> Any:
 
 def kill_a_runner(algorithm: Any, turn: int) -> None:
     """SIGKILLs one env runner, by the pid that it gives itself."""
-    actors = list(algorithm.env_runner_group._worker_manager.actors().values())
+    actors = list(env_runner_actors(algorithm.env_runner_group).values())
     actor = actors[turn % len(actors)]
     os.kill(ray.get(actor.apply.remote(lambda _: os.getpid())), signal.SIGKILL)
 

@@ -28,6 +28,7 @@ from yardsticks import BareLoop, BareSampling, TextbookLoop
 
 from rllib_geoffpac import GeoffPACConfig
 from rllib_geoffpac.algorithms.algorithm import LaneTrainingData
+from rllib_geoffpac.compat import local_learner
 from rllib_geoffpac.lanes.fragments import Fragment
 
 ENVIRONMENTS = ["HalfCheetah-v5", "Hopper-v5", "Reacher-v5"]
@@ -140,7 +141,7 @@ class Bench:
     def bare_loop(self, env: str) -> Contestant:
         """A plain loop over bare environments and the same kernel."""
         algorithm = self.algorithm(make_config(env))
-        return plain(BareLoop(env, algorithm.learner_group._learner))
+        return plain(BareLoop(env, local_learner(algorithm.learner_group)))
 
 
 def plain(loop: Any, length: int = FRAGMENT) -> Contestant:

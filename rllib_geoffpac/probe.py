@@ -81,8 +81,8 @@ def policy_gradient(algo: Any, num_locksteps: int, *, burn_in: int = 100) -> Pol
     assert algo.weights_digest() == digest, "the probe has changed the weights"
     samples = np.concatenate(sums[1:], axis=1) / stretches[1]  # [2, samples, P]
     z1, z2 = samples.mean(axis=1)
-    stderr = samples.std(axis=1, ddof=1) / np.sqrt(samples.shape[1])
-    return PolicyGradientEstimate(z1, z2, *stderr, samples.shape[1])
+    z1_stderr, z2_stderr = samples.std(axis=1, ddof=1) / np.sqrt(samples.shape[1])
+    return PolicyGradientEstimate(z1, z2, z1_stderr, z2_stderr, samples.shape[1])
 
 
 def _sum_over(algo: Any, stretches: list[int]) -> np.ndarray:

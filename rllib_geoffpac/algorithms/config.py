@@ -43,7 +43,7 @@ class LaneAlgorithmConfig(AlgorithmConfig):
         self.max_env_failures_in_a_row = 3
         self.env_hang_timeout_s = 300.0
         self.env_runner_lost_timeout_s = 600.0
-        self.rollout_fragment_length = 100
+        self.rollout_fragment_length: Any = 100  # DDPG's default is "auto" until `validate`
         self.min_sample_timesteps_per_iteration = 2000
         self.min_time_s_per_iteration = None
         self.checkpoint_replay = True

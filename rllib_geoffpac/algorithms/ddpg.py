@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import ray
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
@@ -211,7 +212,10 @@ class DDPGConfig(LaneAlgorithmConfig):
 
     @override(AlgorithmConfig)
     def build_learner_connector(
-        self, input_observation_space, input_action_space, device=None
+        self,
+        input_observation_space: gym.Space | None,
+        input_action_space: gym.Space | None,
+        device: str | None = None,
     ) -> LearnerConnectorPipeline:
         pipeline = super().build_learner_connector(
             input_observation_space, input_action_space, device

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
@@ -204,9 +205,9 @@ class GeoffPACConfig(LaneAlgorithmConfig):
 
     def numbers(self) -> dict[str, float]:
         """The hyperparameters that the update takes as numbers."""
-        keys = ("gamma_hat", "lambda_1", "lambda_2", "rho_clip", "density_ratio_clip")
-        keys += ("sn_loss_coeff", "baseline_decay", "overlap_coeff")
-        numbers = {key: float(getattr(self, key)) for key in keys}
+        traces = ("gamma_hat", "lambda_1", "lambda_2", "rho_clip", "density_ratio_clip")
+        others = ("sn_loss_coeff", "baseline_decay", "overlap_coeff")
+        numbers = {key: float(getattr(self, key)) for key in (*traces, *others)}
         return numbers | {"trace_gamma_hat": self.gamma_hat or self.overlap_gamma_hat}
 
     @override(LaneAlgorithmConfig)
@@ -260,12 +261,10 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             self.interest_fn = import_by_name(self.interest_fn, "interest_fn")
         interest_ok = self.interest_fn is None or callable(self.interest_fn)
         allowed = "None, a function of the observations, or its name 'package.module:name'"
-        is_name = isinstance(self.module, str)
-        module_ok = (
-            self.module in MODULES or ":" in self.module
-            if is_name
-            else isinstance(self.module, type)
-        )
+        if isinstance(self.module, str):
+            module_ok = self.module in MODULES or ":" in self.module
+        else:
+            module_ok = isinstance(self.module, type)
         return [
             ("interest_fn", self.interest_fn, interest_ok, allowed),
             (
@@ -302,7 +301,10 @@ class GeoffPACConfig(LaneAlgorithmConfig):
 
     @override(AlgorithmConfig)
     def build_learner_connector(
-        self, input_observation_space, input_action_space, device=None
+        self,
+        input_observation_space: gym.Space | None,
+        input_action_space: gym.Space | None,
+        device: str | None = None,
     ) -> LearnerConnectorPipeline:
         pipeline = super().build_learner_connector(
             input_observation_space, input_action_space, device

@@ -66,13 +66,13 @@ class ReplayRing:
 
     def draw_transitions(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draws `count` single transitions with replacement, packed: bytes for `unpack`."""
-        indices = rng.integers(self.size * self._rows.shape[1], size=count)
-        transitions = self._bytes.reshape(-1, self._rows.dtype.itemsize)
+        indices = rng.integers(self.size * self._stored.shape[1], size=count)
+        transitions = self._bytes.reshape(-1, self._stored.dtype.itemsize)
         return transitions.take(indices, axis=0).reshape(-1)
 
     def unpack(self, drawn: np.ndarray) -> dict[str, np.ndarray]:
         """Drawn bytes [..., n] to columns [..., N, ...]: views, so that none is contiguous."""
-        transitions = drawn.view(self._rows.dtype)
+        transitions = drawn.view(self._stored.dtype)
         return {name: transitions[name] for name in self._fields}
 
     def _make_room(self, size: int, columns: dict[str, np.ndarray]) -> None:
@@ -82,16 +82,22 @@ class ReplayRing:
             fields = [(name, c.dtype, c.shape[2:]) for name, c in columns.items()]
             lanes = next(iter(columns.values())).shape[1]
             self._use(np.empty((0, lanes), np.dtype(fields, align=True)))
-        allocated, lanes = self._rows.shape
+        allocated, lanes = self._stored.shape
         if size > allocated:
             room = min(self.capacity, max(size, 2 * allocated, _FIRST_ALLOCATION))
-            grown = np.empty((room, lanes), self._rows.dtype)
-            grown[: self.size] = self._rows[: self.size]
+            grown = np.empty((room, lanes), self._stored.dtype)
+            grown[: self.size] = self._stored[: self.size]
             self._use(grown)
+
+    @property
+    def _stored(self) -> np.ndarray:
+        """The rows, once there are any."""
+        assert self._rows is not None
+        return self._rows
 
     def _use(self, rows: np.ndarray) -> None:
         self._rows = rows
-        self._fields = {name: rows[name] for name in rows.dtype.names}
+        self._fields = {name: rows[name] for name in rows.dtype.names or ()}
         # numpy copies plain bytes several times faster than structured elements.
         row_bytes = rows.shape[1] * rows.dtype.itemsize
         self._bytes = rows.view(np.uint8).reshape(len(rows), row_bytes)
@@ -117,4 +123,4 @@ class ReplayRing:
         if state["rows"] is not None:
             rows = state["rows"]  # Read-only if it came to a remote learner through Ray.
             self._use(rows if rows.flags.writeable else rows.copy())
-            self.size = len(self._rows)
+            self.size = len(rows)

@@ -104,30 +104,31 @@ class Categorical(PolicyDistribution):
         self.num_outputs = int(action_space.n)
         self.start = int(action_space.start)
 
-    def log_prob(self, outputs, std_parameter, actions):
+    def log_prob(self, outputs: Array, std_parameter: Array | None, actions: Array) -> Array:
         return at_index(log_softmax(outputs), actions.reshape(-1) - self.start)
 
-    def entropy(self, outputs, std_parameter):
+    def entropy(self, outputs: Array, std_parameter: Array | None) -> Array:
         log_probs = log_softmax(outputs)
         return -(namespace(outputs).exp(log_probs) * log_probs).sum(-1)
 
-    def sample(self, outputs, std_parameter, rng):
+    def sample(self, outputs: np.ndarray, std_parameter: np.ndarray | None, rng: Rng) -> np.ndarray:
         logits = np.asarray(outputs, dtype=np.float64)
         weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
         cumulative = np.cumsum(weights, axis=-1)
         threshold = _draw(rng, "random", len(logits), 1) * cumulative[:, -1:]
         return self.to_env((cumulative <= threshold).sum(axis=-1) + self.start)
 
-    def mode(self, outputs, std_parameter=None):
+    def mode(self, outputs: np.ndarray, std_parameter: np.ndarray | None = None) -> np.ndarray:
         return self.to_env(np.argmax(outputs, axis=-1) + self.start)
 
-    def to_env(self, actions):
+    def to_env(self, actions: np.ndarray) -> np.ndarray:
         return np.asarray(actions).astype(self.action_space.dtype)
 
 
 class DiagonalGaussian(PolicyDistribution):
     """The paper's policy for a Box: mean from the network, global std, not clipped to the box."""
 
+    action_space: gym.spaces.Box
     has_global_std = True
 
     def __init__(self, action_space: gym.spaces.Box):
@@ -139,28 +140,28 @@ class DiagonalGaussian(PolicyDistribution):
         self.half_width = (high - low) / 2
         self.log_volume_scale = float(np.log(self.half_width).sum())
 
-    def log_prob(self, outputs, std_parameter, actions):
+    def log_prob(self, outputs: Array, std_parameter: Array | None, actions: Array) -> Array:
         mean, std = namespace(outputs).tanh(outputs), self.std(std_parameter)
         z = (self._to_unit(actions, outputs) - mean) / std
         log_density = -0.5 * z**2 - LOG_SQRT_2PI - self._log_normaliser(mean, std)
         return log_density.sum(-1) - self.log_volume_scale
 
-    def entropy(self, outputs, std_parameter):
+    def entropy(self, outputs: Array, std_parameter: Array | None) -> Array:
         std = self.std(std_parameter)
         entropy = namespace(std).log(std * SQRT_2PI_E).sum(-1) + self.log_volume_scale
         return entropy + 0 * outputs[:, 0]
 
-    def std(self, std_parameter):
+    def std(self, std_parameter: Array | None) -> Array:
         return softplus(std_parameter)
 
-    def sample(self, outputs, std_parameter, rng):
+    def sample(self, outputs: np.ndarray, std_parameter: np.ndarray | None, rng: Rng) -> np.ndarray:
         mean, std = self._mean_and_std(outputs, std_parameter)
         return self._from_unit(mean + std * _draw(rng, "standard_normal", *mean.shape))
 
-    def mode(self, outputs, std_parameter=None):
+    def mode(self, outputs: np.ndarray, std_parameter: np.ndarray | None = None) -> np.ndarray:
         return self._from_unit(np.tanh(np.asarray(outputs, dtype=np.float64)))
 
-    def to_env(self, actions):
+    def to_env(self, actions: np.ndarray) -> np.ndarray:
         space = self.action_space
         actions = np.asarray(actions).reshape(-1, *space.shape)
         return np.clip(actions, space.low, space.high).astype(space.dtype)
@@ -179,7 +180,9 @@ class DiagonalGaussian(PolicyDistribution):
         actions = self.center + self.half_width * actions
         return actions.reshape(-1, *self.action_space.shape).astype(self.action_space.dtype)
 
-    def _mean_and_std(self, outputs, std_parameter) -> tuple[np.ndarray, np.ndarray]:
+    def _mean_and_std(
+        self, outputs: np.ndarray, std_parameter: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
         std = self.std(np.asarray(std_parameter, dtype=np.float64))
         return np.tanh(np.asarray(outputs, dtype=np.float64)), std
 
@@ -192,7 +195,7 @@ class TruncatedGaussian(DiagonalGaussian):
     the only ones there are.
     """
 
-    def entropy(self, outputs, std_parameter):
+    def entropy(self, outputs: Array, std_parameter: Array | None) -> Array:
         xp = namespace(outputs)
         mean, std = xp.tanh(outputs), self.std(std_parameter)
         low, high = (-1 - mean) / std, (1 - mean) / std
@@ -200,10 +203,10 @@ class TruncatedGaussian(DiagonalGaussian):
         edge = (low * _normal_density(low) - high * _normal_density(high)) / (2 * mass)
         return (xp.log(std * mass * SQRT_2PI_E) + edge).sum(-1) + self.log_volume_scale
 
-    def std(self, std_parameter):
+    def std(self, std_parameter: Array | None) -> Array:
         return softplus(std_parameter) + MIN_TRUNCATED_STD
 
-    def sample(self, outputs, std_parameter, rng):
+    def sample(self, outputs: np.ndarray, std_parameter: np.ndarray | None, rng: Rng) -> np.ndarray:
         mean, std = self._mean_and_std(outputs, std_parameter)
         low, high = (-1 - mean) / std, (1 - mean) / std
         uniform = _draw(rng, "random", *mean.shape)
@@ -213,7 +216,7 @@ class TruncatedGaussian(DiagonalGaussian):
         # The quantile's margin and rounding can step over a bound that the mean is close to.
         return self.to_env(self._from_unit(actions.clip(-1, 1)))
 
-    def _log_normaliser(self, mean, std):
+    def _log_normaliser(self, mean: Array, std: Array) -> Array:
         xp = namespace(mean)
         return xp.log(std) + xp.log(_mass_between((-1 - mean) / std, (1 - mean) / std))
 

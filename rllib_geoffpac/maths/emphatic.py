@@ -130,7 +130,7 @@ def advance(
     m1 = (1 - lambda_1) * interest_in_state + lambda_1 * f1
 
     f2 = m2 = intrinsic = None
-    if score is not None and state.f2 is not None:
+    if score is not None and state.f2 is not None and state.intrinsic is not None:
         f2 = gamma_hat * state.rho[:, None] * state.f2 + state.intrinsic
         m2 = (1 - lambda_2) * state.intrinsic + lambda_2 * f2
         intrinsic = (density_ratio * rho)[:, None] * score  # I_{t+1}
@@ -224,7 +224,7 @@ def emphatic_traces(
     num_parameters = None if score is None else score.shape[1]
     # The traces of a single lane; the shape with a leading lane axis is what `advance` knows.
     state = fresh_traces(zeros(rho, (1,)), num_parameters)
-    matrix = None if score is None else (steps, num_parameters)
+    matrix = None if score is None else (steps, score.shape[1])
     traces = Emphasis(
         f1=zeros(rho, (steps,)),
         m1=zeros(rho, (steps,)),

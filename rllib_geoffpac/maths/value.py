@@ -6,9 +6,10 @@ transitions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rllib_geoffpac.maths.arrays import Array, namespace
 
@@ -51,7 +52,7 @@ def value_loss(rho: Array, td_error: Array) -> Array:
     return (rho * td_error * td_error).mean() / 2
 
 
-def monte_carlo_values(rewards: Sequence[float], discounts: Sequence[float]) -> np.ndarray:
+def monte_carlo_values(rewards: ArrayLike, discounts: ArrayLike) -> np.ndarray:
     """Return the discounted return from every visited state to the end of its episode.
 
     G_t = R_{t+1} + gamma_{t+1} G_{t+1}, with nothing after the last reward.
@@ -78,7 +79,7 @@ def monte_carlo_values(rewards: Sequence[float], discounts: Sequence[float]) -> 
     return values
 
 
-def j_pi(episodes: Iterable[tuple[Sequence[float], Sequence[float]]]) -> float:
+def j_pi(episodes: Iterable[tuple[ArrayLike, ArrayLike]]) -> float:
     """J_pi, the paper's metric: the mean Monte-Carlo value of all states visited by pi.
 
     Every visited state counts once, so long episodes weigh more than short ones.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import itertools
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, cast
 
 import gymnasium as gym
 import numpy as np
@@ -35,8 +36,9 @@ class DeterministicPolicy:
     """
 
     def __init__(self, action_space: gym.Space):
-        box = isinstance(action_space, gym.spaces.Box)
-        if not box or not np.issubdtype(action_space.dtype, np.floating):
+        if not isinstance(action_space, gym.spaces.Box) or not np.issubdtype(
+            action_space.dtype, np.floating
+        ):
             raise ValueError(
                 f"The action space {action_space} is not supported: DDPG and TD3 need continuous "
                 "actions, a bounded Box of floats. Use GeoffPAC, ACE or OffPAC (or RLlib's DQN) "
@@ -93,6 +95,11 @@ class Critic(nn.Module):
             for k, (fan_in, fan_out) in enumerate(itertools.pairwise(sizes))
         )
 
+    @property
+    def last(self) -> nn.Linear:
+        """The layer that gives Q."""
+        return cast(nn.Linear, self.layers[-1])
+
     def forward(self, observations: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
         """[N, num_inputs], [N, d] -> [N]."""
         features, last = observations, len(self.layers) - 1
@@ -143,7 +150,8 @@ class DeterministicActorCriticRLModule(ExactStateRLModule, InferenceOnlyAPI, Tar
         )
         if model["last_layer_bound"] is not None:
             bound = model["last_layer_bound"]
-            for layer in [last, *(critic.layers[-1] for critic in self.q)]:
+            critics = cast(Iterable[Critic], self.q)
+            for layer in [last, *(critic.last for critic in critics)]:
                 nn.init.uniform_(layer.weight, -bound, bound)
                 nn.init.uniform_(layer.bias, -bound, bound)
         self.to(dtype)
@@ -161,7 +169,11 @@ class DeterministicActorCriticRLModule(ExactStateRLModule, InferenceOnlyAPI, Tar
 
     def function(self, name: str, *inputs: torch.Tensor, target: bool = False) -> Any:
         """pi(S), or Q_k(S, A) of all critics, or of the target copies."""
-        return (self.policy if name == "pi" else self.q_values)(*inputs, target=target)
+        if name == "pi":
+            (observations,) = inputs
+            return self.policy(observations, target)
+        observations, actions = inputs
+        return self.q_values(observations, actions, target)
 
     def parameters_of(self, name: str) -> list[nn.Parameter]:
         """The parameters of "pi" or of all critics, "q"."""

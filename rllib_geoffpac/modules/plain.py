@@ -37,7 +37,7 @@ def layers_of(network: nn.Module) -> tuple[Layer, ...]:
 
 def _layers_of(network: nn.Module) -> Iterator[Layer]:
     kind = type(network)
-    if kind is nn.Sequential:
+    if isinstance(network, nn.Sequential) and kind is nn.Sequential:
         for part in network:
             yield from _layers_of(part)
     elif kind is nn.Linear and network.bias is not None:
@@ -46,9 +46,9 @@ def _layers_of(network: nn.Module) -> Iterator[Layer]:
         yield Layer("relu")
     elif kind is nn.Tanh:
         yield Layer("tanh")
-    elif kind is OneHot:
+    elif isinstance(network, OneHot) and kind is OneHot:
         yield Layer("one_hot", start=network.start, size=network.n)
-    elif kind is Table:
+    elif isinstance(network, Table) and kind is Table:
         yield Layer("table", 1, start=network.start)
     elif isinstance(network, Critic) and kind is Critic:
         last = len(network.layers) - 1

@@ -6,9 +6,9 @@ network, target copy, optimizer, checkpoint, digest, metric and both backends fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from rllib_geoffpac.maths.arrays import Array, stop_gradient
 from rllib_geoffpac.maths.density_ratio import density_ratio_loss, soft_normalization_loss
@@ -33,6 +33,12 @@ class Given(NamedTuple):
     numbers: Mapping[str, Array]
 
 
+class LearningRule(Protocol):
+    """What a function descends, and what is reported as its loss."""
+
+    def __call__(self, function: Function, /, given: Given) -> tuple[Array, Array]: ...
+
+
 @dataclass(frozen=True)
 class LearnedFunction:
     """A function of the state that is learned beside the policy.
@@ -50,7 +56,7 @@ class LearnedFunction:
     name: str
     title: str
     learning_rate: str
-    rule: Callable[[Function, Given], tuple[Array, Array]]
+    rule: LearningRule
     positive: bool = False
     start: float = 0.0
 

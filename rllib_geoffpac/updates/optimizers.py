@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
 # Fused: less than half the time of torch's other Adams.
-_CLASSES: dict[str, tuple[type[torch.optim.Optimizer], dict[str, Any]]] = {
+_CLASSES: dict[str, tuple[Callable[..., torch.optim.Optimizer], dict[str, Any]]] = {
     "rmsprop": (torch.optim.RMSprop, {}),
     "sgd": (torch.optim.SGD, {}),
     "adam": (torch.optim.Adam, {"fused": True}),

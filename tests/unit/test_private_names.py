@@ -17,18 +17,11 @@ EVERYTHING = (*PACKAGES, "paper", "benchmarks", "tests")
 OURS = {"rllib_geoffpac", "rllib_cli", "paper"}
 # Of named tuples, of `os`, and what `abc` gives every abstract class.
 PUBLIC = {"_replace", "_asdict", "_fields", "_make", "_exit", "_abc_impl"}
-# To be rewritten with the kernels.
-STILL_TO_MOVE = {
-    "benchmarks/soak.py",
-    "benchmarks/throughput.py",
-    "tests/with_ray/test_ddpg_td3.py",
-}
 ON_ITSELF = ("self", "cls", "super()")
 
 
 def files(*folders: str) -> list[Path]:
-    found = [file for folder in folders for file in sorted((ROOT / folder).rglob("*.py"))]
-    return [f for f in found if f != COMPAT and str(f.relative_to(ROOT)) not in STILL_TO_MOVE]
+    return [f for folder in folders for f in sorted((ROOT / folder).rglob("*.py")) if f != COMPAT]
 
 
 def parse(file: Path) -> list[ast.AST]:

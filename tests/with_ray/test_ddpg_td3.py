@@ -10,6 +10,7 @@ from harness import Walk, built, digests, learner_of, stream_of, train
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
 from rllib_geoffpac import DDPGConfig, TD3Config
+from rllib_geoffpac.compat import env_runner_actors
 from rllib_geoffpac.lanes.seeding import replay_generator
 from rllib_geoffpac.modules.deterministic_actor_critic import DeterministicActorCriticRLModule
 
@@ -193,7 +194,7 @@ def test_env_runners_and_their_loss_change_nothing_with_noise(ray):
     config.fault_tolerance(restart_failed_env_runners=True)
     with built(config) as algo:
         train(algo, 1)
-        ray.kill(algo.env_runner_group._worker_manager.actors()[1], no_restart=False)
+        ray.kill(env_runner_actors(algo.env_runner_group)[1], no_restart=False)
         digest = train(algo, 1)[0]["weights_digest"]
     assert digest == digests(tiny("TD3", "noise"), 2)[-1]
 

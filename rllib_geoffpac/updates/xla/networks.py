@@ -78,6 +78,11 @@ class XlaNetworks:
         parts = zip(ends, ends[1:], shapes, strict=False)
         return [vector[start:end].reshape(shape) for start, end, shape in parts]
 
+    @property
+    def _distribution(self) -> PolicyDistribution:
+        assert self.structure.distribution is not None  # a deterministic policy has no density
+        return self.structure.distribution
+
     def log_prob(self, observations: jax.Array, actions: jax.Array) -> jax.Array:
         return self._log_prob(self._parameters("pi"), observations, actions)
 
@@ -85,21 +90,23 @@ class XlaNetworks:
         self, parameters: Parameters, observations: jax.Array, actions: jax.Array
     ) -> jax.Array:
         outputs = self.structure.functions["pi"](parameters, observations)
-        return self.structure.distribution.log_prob(outputs, self._std(parameters), actions)
+        return self._distribution.log_prob(outputs, self._std(parameters), actions)
 
     def entropy(self, observations: jax.Array) -> jax.Array:
         parameters = self._parameters("pi")
         outputs = self.structure.functions["pi"](parameters, observations)
-        return self.structure.distribution.entropy(outputs, self._std(parameters))
+        return self._distribution.entropy(outputs, self._std(parameters))
 
     def std(self) -> jax.Array | None:
-        return self.structure.distribution.std(self._std(self._parameters("pi")))
+        return self._distribution.std(self._std(self._parameters("pi")))
 
     def _std(self, parameters: Parameters) -> jax.Array | None:
         return parameters[-1] if self.structure.has_global_std else None
 
     def scores(self, observations: jax.Array, actions: jax.Array) -> jax.Array:
-        def log_prob(parameters: Parameters, observation: jax.Array, action: jax.Array):
+        def log_prob(
+            parameters: Parameters, observation: jax.Array, action: jax.Array
+        ) -> jax.Array:
             return self._log_prob(parameters, observation[None], action[None])[0]
 
         per_row = jax.vmap(jax.grad(log_prob), in_axes=(None, 0, 0))

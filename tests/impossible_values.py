@@ -62,7 +62,7 @@ EMPHATIC = {
     "baseline_decay": [1.0, *FRACTION],
     "overlap_coeff": NOT_NEGATIVE,
     "overlap_gamma_hat": [0, 1, *FRACTION],
-    "policy_distribution": ["beta", None],
+    "policy_distribution": ["laplace", None],
     "dtype": ["float16", None],
     "optimizer_type": ["adamw", None],
     "replay_capacity": [0, 4, *COUNT],

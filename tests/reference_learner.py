@@ -133,6 +133,8 @@ class ReferenceLearner:
         tensors = self.pi.tensors[:-1] if self.has_std else self.pi.tensors
         outputs = self.pi([t.state for t in transitions], tensors)
         space = self.distribution.action_space
+        if self.config.policy_distribution == "beta":
+            return self.log_beta(outputs, transitions)
         if not self.has_std:
             actions = [int(t.action) - int(space.start) for t in transitions]
             exponentials = torch.exp(outputs - outputs.max())
@@ -153,6 +155,23 @@ class ReferenceLearner:
                 mass = torch.special.ndtr((1 - mean) / std) - torch.special.ndtr((-1 - mean) / std)
                 density = density / mass
             total = total + torch.log(density / half)
+        return total
+
+    def log_beta(self, outputs, transitions):
+        """The Beta density on the box, one dimension after the other."""
+        low, high = (np.reshape(b, -1) for b in (self.distribution.action_space.low,
+                                                 self.distribution.action_space.high))  # fmt: skip
+        total, count = 0.0, len(low)
+        for d in range(count):
+            width = float(high[d]) - float(low[d])
+            taken = [(float(np.reshape(t.action, -1)[d]) - float(low[d])) / width
+                     for t in transitions]  # fmt: skip
+            x = torch.tensor(taken, dtype=torch.float64)
+            alpha = 1 + torch.log1p(torch.exp(outputs[:, d]))
+            beta = 1 + torch.log1p(torch.exp(outputs[:, count + d]))
+            constant = torch.lgamma(alpha + beta) - torch.lgamma(alpha) - torch.lgamma(beta)
+            total = total + constant + (alpha - 1) * x.log() + (beta - 1) * (1 - x).log()
+            total = total - math.log(width)
         return total
 
     def rho(self, transitions):

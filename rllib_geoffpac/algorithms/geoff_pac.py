@@ -17,6 +17,7 @@ from rllib_geoffpac.algorithms.algorithm import LaneAlgorithm
 from rllib_geoffpac.algorithms.config import LaneAlgorithmConfig
 from rllib_geoffpac.algorithms.config_checks import Check, possible_lanes, with_values
 from rllib_geoffpac.connectors import EmphaticTraces, LaneAligner
+from rllib_geoffpac.maths.distributions import KINDS
 from rllib_geoffpac.modules import MLPRLModule, TabularRLModule
 from rllib_geoffpac.updates.emphatic import EmphaticSettings
 from rllib_geoffpac.updates.learned import LEARNED, C, LearnedFunction, V
@@ -131,8 +132,9 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             overlap_coeff: k: adds k times the running standard deviation of V to the value in Z2,
                 a force towards the data's region. For ACE and Off-PAC that force alone. 0: paper.
             overlap_gamma_hat: gamma_hat of the force's trace for ACE and Off-PAC.
-            policy_distribution: "gaussian" (the paper) or "truncated_gaussian" (renormalised to
-                the action box, which respects coverage). Discrete actions: categorical.
+            policy_distribution: "gaussian" (the paper), "truncated_gaussian" (renormalised to the
+                action box, which respects coverage) or "beta" (on the box, too, with a width of
+                its own in every state). Discrete actions: categorical.
             module: "mlp" (the paper's networks), "tabular", or an EmphaticRLModule subclass, also
                 as 'package.module:name'. Layer sizes: `.rl_module(model_config=dict(
                 fcnet_hiddens=[64, 64]))`.
@@ -241,7 +243,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             ),
             (
                 "policy_distribution",
-                *is_choice(self.policy_distribution, "gaussian", "truncated_gaussian"),
+                *is_choice(self.policy_distribution, *KINDS),
             ),
             ("dtype", *is_choice(self.dtype, "float32", "float64")),
             ("optimizer_type", *is_choice(self.optimizer_type, *OPTIMIZER_TYPES)),

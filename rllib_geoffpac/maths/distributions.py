@@ -1,4 +1,4 @@
-"""Target-policy distributions pi(a|s): Gaussian, truncated Gaussian and categorical.
+"""Target-policy distributions pi(a|s): Gaussian, truncated Gaussian, Beta and categorical.
 
 A network gives `outputs[N, num_outputs]` for N states. For a bounded Box the action box is scaled
 affinely to [-1, 1]^d (the unit box); there, with y = outputs and p = `std_parameter[d]`, the
@@ -7,14 +7,16 @@ state-independent parameter of the standard deviation,
     gaussian            m = tanh(y), s = softplus(p)          log pi = sum_d log N(a; m, s)
     truncated_gaussian  m = tanh(y), s = softplus(p) + 1e-3   the same, divided by the mass Z that
                                                               N(m, s) has inside the box
+    beta                alpha, beta = 1 + softplus(y)         log pi = sum_d log Beta((a + 1) / 2)
+                        (2 d outputs, alpha's first)                   - log 2
 
 For Discrete, outputs are logits. Densities and entropies are in the units of the environment
 (they include -sum log((high - low) / 2)), because the density of the behaviour policy is:
 1 / prod(high - low) for the uniform one.
 
 The Gaussian's density is the paper's, not clipped to the box: it breaks coverage,
-E_mu[rho] = P_pi(a in box) < 1. The truncated Gaussian has exactly the box as its support, so
-E_mu[rho] = 1 and E_mu[rho grad log pi] = 0.
+E_mu[rho] = P_pi(a in box) < 1. The truncated Gaussian and the Beta have exactly the box as their
+support, so E_mu[rho] = 1 and E_mu[rho grad log pi] = 0.
 
 Densities and entropies work on arrays of any library (`maths.arrays`), sampling is numpy's.
 """
@@ -28,6 +30,7 @@ from collections.abc import Sequence
 import gymnasium as gym
 import numpy as np
 
+from rllib_geoffpac.maths.action_spaces import UnitBox, check_action_space
 from rllib_geoffpac.maths.arrays import (
     Array,
     as_type,
@@ -39,15 +42,23 @@ from rllib_geoffpac.maths.arrays import (
     softplus,
     special,
 )
+from rllib_geoffpac.maths.beta import (
+    beta_entropy,
+    beta_log_density,
+    beta_mode,
+    beta_sample,
+    concentrations,
+)
 
 Rng = np.random.Generator | Sequence[np.random.Generator]
 
-KINDS = ("gaussian", "truncated_gaussian")
+KINDS = ("gaussian", "truncated_gaussian", "beta")
 MIN_TRUNCATED_STD = 1e-3
 MIN_TRUNCATED_MASS = 1e-6
 # Samples stay this far from probability 0 and 1, where the inverse of Phi is infinite.
 QUANTILE_MARGIN = 1e-7
 
+LOG_2 = math.log(2)
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 SQRT_2PI_E = math.sqrt(2 * math.pi * math.e)
 
@@ -125,30 +136,42 @@ class Categorical(PolicyDistribution):
         return np.asarray(actions).astype(self.action_space.dtype)
 
 
-class DiagonalGaussian(PolicyDistribution):
-    """The paper's policy for a Box: mean from the network, global std, not clipped to the box."""
+class BoxDistribution(PolicyDistribution):
+    """A distribution on a Box, computed in the unit box [-1, 1]^d.
+
+    Args:
+        action_space: A bounded Box of floats, of any shape and bounds.
+    """
 
     action_space: gym.spaces.Box
-    has_global_std = True
 
     def __init__(self, action_space: gym.spaces.Box):
-        self.action_space = action_space
-        self.num_outputs = int(np.prod(action_space.shape))
-        low = action_space.low.astype(np.float64).reshape(-1)
-        high = action_space.high.astype(np.float64).reshape(-1)
-        self.center = (high + low) / 2
-        self.half_width = (high - low) / 2
-        self.log_volume_scale = float(np.log(self.half_width).sum())
+        self.action_space, self.box = action_space, UnitBox(action_space)
+        self.num_outputs = self.box.size
+
+    def to_env(self, actions: np.ndarray) -> np.ndarray:
+        return self.box.clip(np.asarray(actions).reshape(-1, *self.action_space.shape))
+
+    def _to_unit(self, actions: Array, like: Array) -> Array:
+        """`actions[N, *shape]` in the env's units to [N, d] in the unit box, for any library."""
+        center, half_width = constant(self.box.center, like), constant(self.box.half_width, like)
+        return (as_type(actions.reshape(-1, self.box.size), like) - center) / half_width
+
+
+class DiagonalGaussian(BoxDistribution):
+    """The paper's policy for a Box: mean from the network, global std, not clipped to the box."""
+
+    has_global_std = True
 
     def log_prob(self, outputs: Array, std_parameter: Array | None, actions: Array) -> Array:
         mean, std = namespace(outputs).tanh(outputs), self.std(std_parameter)
         z = (self._to_unit(actions, outputs) - mean) / std
         log_density = -0.5 * z**2 - LOG_SQRT_2PI - self._log_normaliser(mean, std)
-        return log_density.sum(-1) - self.log_volume_scale
+        return log_density.sum(-1) - self.box.log_volume_scale
 
     def entropy(self, outputs: Array, std_parameter: Array | None) -> Array:
         std = self.std(std_parameter)
-        entropy = namespace(std).log(std * SQRT_2PI_E).sum(-1) + self.log_volume_scale
+        entropy = namespace(std).log(std * SQRT_2PI_E).sum(-1) + self.box.log_volume_scale
         return entropy + 0 * outputs[:, 0]
 
     def std(self, std_parameter: Array | None) -> Array:
@@ -156,29 +179,14 @@ class DiagonalGaussian(PolicyDistribution):
 
     def sample(self, outputs: np.ndarray, std_parameter: np.ndarray | None, rng: Rng) -> np.ndarray:
         mean, std = self._mean_and_std(outputs, std_parameter)
-        return self._from_unit(mean + std * _draw(rng, "standard_normal", *mean.shape))
+        return self.box.from_unit(mean + std * _draw(rng, "standard_normal", *mean.shape))
 
     def mode(self, outputs: np.ndarray, std_parameter: np.ndarray | None = None) -> np.ndarray:
-        return self._from_unit(np.tanh(np.asarray(outputs, dtype=np.float64)))
-
-    def to_env(self, actions: np.ndarray) -> np.ndarray:
-        space = self.action_space
-        actions = np.asarray(actions).reshape(-1, *space.shape)
-        return np.clip(actions, space.low, space.high).astype(space.dtype)
+        return self.box.from_unit(np.tanh(np.asarray(outputs, dtype=np.float64)))
 
     def _log_normaliser(self, mean: Array, std: Array) -> Array:
         """What the log density loses per dimension, apart from the constant: log s."""
         return namespace(std).log(std)
-
-    def _to_unit(self, actions: Array, like: Array) -> Array:
-        """`actions[N, *shape]` in the env's units to [N, d] in the unit box."""
-        center, half_width = constant(self.center, like), constant(self.half_width, like)
-        return (as_type(actions.reshape(-1, self.num_outputs), like) - center) / half_width
-
-    def _from_unit(self, actions: np.ndarray) -> np.ndarray:
-        """`actions[N, d]` in the unit box to [N, *shape] in the env's units."""
-        actions = self.center + self.half_width * actions
-        return actions.reshape(-1, *self.action_space.shape).astype(self.action_space.dtype)
 
     def _mean_and_std(
         self, outputs: np.ndarray, std_parameter: np.ndarray | None
@@ -201,7 +209,7 @@ class TruncatedGaussian(DiagonalGaussian):
         low, high = (-1 - mean) / std, (1 - mean) / std
         mass = _mass_between(low, high)
         edge = (low * _normal_density(low) - high * _normal_density(high)) / (2 * mass)
-        return (xp.log(std * mass * SQRT_2PI_E) + edge).sum(-1) + self.log_volume_scale
+        return (xp.log(std * mass * SQRT_2PI_E) + edge).sum(-1) + self.box.log_volume_scale
 
     def std(self, std_parameter: Array | None) -> Array:
         return softplus(std_parameter) + MIN_TRUNCATED_STD
@@ -214,11 +222,49 @@ class TruncatedGaussian(DiagonalGaussian):
         quantile = quantile.clip(QUANTILE_MARGIN, 1 - QUANTILE_MARGIN)
         actions = mean + std * special(low).ndtri(quantile)
         # The quantile's margin and rounding can step over a bound that the mean is close to.
-        return self.to_env(self._from_unit(actions.clip(-1, 1)))
+        return self.to_env(self.box.from_unit(actions.clip(-1, 1)))
 
     def _log_normaliser(self, mean: Array, std: Array) -> Array:
         xp = namespace(mean)
         return xp.log(std) + xp.log(_mass_between((-1 - mean) / std, (1 - mean) / std))
+
+
+class Beta(BoxDistribution):
+    """The Beta distribution stretched to the box, one peak per dimension, state-dependent width.
+
+    Per dimension, with x = (a + 1) / 2 in (0, 1): alpha, beta = 1 + softplus(y), at most 1e4, so
+    that the density is bounded; log pi = log Beta(x; alpha, beta) - log 2. The outputs [N, 2 d] are
+    alpha's, then beta's; 0 is a wide hill in the middle of the box.
+    """
+
+    has_global_std = False
+
+    def __init__(self, action_space: gym.spaces.Box):
+        super().__init__(action_space)
+        self.num_outputs = 2 * self.box.size
+
+    def log_prob(self, outputs: Array, std_parameter: Array | None, actions: Array) -> Array:
+        x = (self._to_unit(actions, outputs) + 1) / 2
+        log_density = beta_log_density(x, *self._shapes(outputs)) - LOG_2
+        return log_density.sum(-1) - self.box.log_volume_scale
+
+    def entropy(self, outputs: Array, std_parameter: Array | None) -> Array:
+        per_dimension = beta_entropy(*self._shapes(outputs)) + LOG_2
+        return per_dimension.sum(-1) + self.box.log_volume_scale
+
+    def sample(self, outputs: np.ndarray, std_parameter: np.ndarray | None, rng: Rng) -> np.ndarray:
+        alpha, beta = self._shapes(np.asarray(outputs, dtype=np.float64))
+        x = beta_sample(_draw(rng, "random", *alpha.shape), alpha, beta)
+        return self.to_env(self.box.from_unit(2 * x - 1))
+
+    def mode(self, outputs: np.ndarray, std_parameter: np.ndarray | None = None) -> np.ndarray:
+        x = beta_mode(*self._shapes(np.asarray(outputs, dtype=np.float64)))
+        return self.to_env(self.box.from_unit(2 * x - 1))
+
+    def _shapes(self, outputs: Array) -> tuple[Array, Array]:
+        """alpha and beta: [N, 2 d] -> [N, d] each."""
+        both = concentrations(outputs)
+        return both[..., : self.box.size], both[..., self.box.size :]
 
 
 def make_distribution(action_space: gym.Space, kind: str) -> PolicyDistribution:
@@ -226,36 +272,22 @@ def make_distribution(action_space: gym.Space, kind: str) -> PolicyDistribution:
 
     Args:
         action_space: A bounded Box of floats (any shape and bounds) or a Discrete.
-        kind: "gaussian" or "truncated_gaussian"; a Discrete is categorical for either.
+        kind: "gaussian", "truncated_gaussian" or "beta"; a Discrete is categorical for each.
 
     Raises:
         ValueError: For another kind or an action space that the algorithms don't cover.
     """
     if kind not in KINDS:
         raise ValueError(
-            f"policy_distribution={kind!r} is not known. Allowed are 'gaussian' (the paper's) and "
-            "'truncated_gaussian' (renormalised to the action box): choose one of them."
+            f"policy_distribution={kind!r} is not known. Allowed are 'gaussian' (the paper's), "
+            "'truncated_gaussian' (renormalised to the action box) and 'beta' (on the box, with a "
+            "width of its own in every state): choose one of them."
         )
-    if isinstance(action_space, gym.spaces.Discrete):
-        return Categorical(action_space)
-    allowed = "Allowed are a Discrete space and a Box of floats with finite bounds, low < high"
-    if not isinstance(action_space, gym.spaces.Box):
-        raise ValueError(
-            f"The action space {action_space} is not supported. {allowed}: wrap the environment so "
-            "that its actions are one of these (for example by flattening them into one Box)."
-        )
-    if not np.issubdtype(action_space.dtype, np.floating):
-        raise ValueError(
-            f"The action space {action_space} has whole-number actions. {allowed}: give the Box a "
-            "floating-point dtype or use a Discrete space."
-        )
-    if not (action_space.is_bounded() and np.all(action_space.low < action_space.high)):
-        raise ValueError(
-            f"The action space {action_space} has no finite volume, so there is no uniform "
-            f"behaviour policy on it. {allowed}: give it bounds, for example with "
-            "gymnasium.wrappers.RescaleAction or TransformAction."
-        )
-    return TruncatedGaussian(action_space) if kind == KINDS[1] else DiagonalGaussian(action_space)
+    space = check_action_space(action_space)
+    if isinstance(space, gym.spaces.Discrete):
+        return Categorical(space)
+    kinds = {"gaussian": DiagonalGaussian, "truncated_gaussian": TruncatedGaussian, "beta": Beta}
+    return kinds[kind](space)
 
 
 def _mass_between(low: Array, high: Array) -> Array:

@@ -27,7 +27,7 @@ class EmphaticRLModule(ExactStateRLModule, InferenceOnlyAPI, TargetNetworkAPI, V
     `self.learned_functions`, by its name. pi maps observations [N, ...] to [N, num_outputs], the
     others to [N, 1], before the softplus of those that are positive.
 
-    Model config keys: `policy_distribution` ("gaussian" or "truncated_gaussian"),
+    Model config keys: `policy_distribution` ("gaussian", "truncated_gaussian" or "beta"),
     `learned_functions` (names: "v" and, but for ACE and Off-PAC, "c"), `dtype` ("float32" or
     "float64").
     """

@@ -17,6 +17,7 @@ from ray.rllib.core.rl_module.rl_module import RLModule
 from ray.rllib.utils.annotations import override
 from torch import nn
 
+from rllib_geoffpac.maths.action_spaces import UnitBox
 from rllib_geoffpac.modules.exact_state import ExactStateRLModule
 from rllib_geoffpac.modules.mlp import OneHot
 from rllib_geoffpac.modules.model_config import check_model_config
@@ -36,29 +37,18 @@ class DeterministicPolicy:
     """
 
     def __init__(self, action_space: gym.Space):
-        if not isinstance(action_space, gym.spaces.Box) or not np.issubdtype(
-            action_space.dtype, np.floating
-        ):
+        if not isinstance(action_space, gym.spaces.Box):
             raise ValueError(
                 f"The action space {action_space} is not supported: DDPG and TD3 need continuous "
                 "actions, a bounded Box of floats. Use GeoffPAC, ACE or OffPAC (or RLlib's DQN) "
                 "for Discrete actions."
             )
-        if not (action_space.is_bounded() and np.all(action_space.low < action_space.high)):
-            raise ValueError(
-                f"The action space {action_space} is not supported: DDPG and TD3 need finite "
-                "bounds, low < high. Use gymnasium.wrappers.RescaleAction or ClipAction."
-            )
-        self.action_space = action_space
-        self.num_outputs = int(np.prod(action_space.shape))
-        low = action_space.low.astype(np.float64).reshape(-1)
-        high = action_space.high.astype(np.float64).reshape(-1)
-        self.center, self.half_width = (high + low) / 2, (high - low) / 2
+        self.action_space, self.box = action_space, UnitBox(action_space)
+        self.num_outputs = self.box.size
 
     def mode(self, outputs: np.ndarray, std_parameter: None = None) -> np.ndarray:
         """Unit-box actions [N, d] to [N, *shape] in the environment's units."""
-        actions = self.center + self.half_width * np.asarray(outputs, np.float64)
-        return self.to_env(actions.reshape(-1, *self.action_space.shape))
+        return self.to_env(self.box.from_unit(outputs))
 
     def sample(self, outputs: np.ndarray, std_parameter: None, rng: Any) -> np.ndarray:
         """The mode: there is nothing to draw."""
@@ -66,14 +56,11 @@ class DeterministicPolicy:
 
     def to_env(self, actions: np.ndarray) -> np.ndarray:
         """`actions[N, *shape]` as `env.step` takes them; rounding may have left the box."""
-        space = self.action_space
-        return np.clip(actions, space.low, space.high).astype(space.dtype)
+        return self.box.clip(actions)
 
     def to_unit(self, actions: np.ndarray) -> np.ndarray:
         """`actions[..., *shape]` in the environment's units to [..., d] in the unit box."""
-        leading = actions.shape[: actions.ndim - len(self.action_space.shape)]
-        flat = actions.reshape(*leading, self.num_outputs)
-        return ((flat - self.center) / self.half_width).astype(np.float32)
+        return self.box.to_unit(actions).astype(np.float32)
 
 
 class Critic(nn.Module):

@@ -8,7 +8,12 @@ from typing import Any
 
 import torch
 
-from rllib_geoffpac.maths.distributions import Categorical, DiagonalGaussian, TruncatedGaussian
+from rllib_geoffpac.maths.distributions import (
+    Beta,
+    Categorical,
+    DiagonalGaussian,
+    TruncatedGaussian,
+)
 from rllib_geoffpac.modules import MLPRLModule, TabularRLModule
 from rllib_geoffpac.modules.deterministic_actor_critic import (
     DeterministicActorCriticRLModule,
@@ -21,7 +26,7 @@ from rllib_geoffpac.updates.torch_backend import TorchBackend
 logger = logging.getLogger(__name__)
 
 _MODULES = (MLPRLModule, TabularRLModule, DeterministicActorCriticRLModule)
-_DISTRIBUTIONS = (Categorical, DiagonalGaussian, TruncatedGaussian, DeterministicPolicy)
+_DISTRIBUTIONS = (Categorical, DiagonalGaussian, TruncatedGaussian, Beta, DeterministicPolicy)
 # What a subclass of RLlib's Learner may do to a loss or a gradient: only torch asks it.
 _LEARNER_HOOKS = (
     "apply_gradients",

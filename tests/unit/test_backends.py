@@ -132,6 +132,7 @@ CASES = {
         {**GEOFF_PAC, "policy_distribution": "truncated_gaussian"},
         {},
     ),
+    "beta": (GeoffPACConfig, {**GEOFF_PAC, "policy_distribution": "beta"}, {}),
     "categorical": (GeoffPACConfig, GEOFF_PAC, {"actions": gym.spaces.Discrete(4, start=2)}),
     "discrete_observations": (GeoffPACConfig, GEOFF_PAC, {"observations": STATES}),
     "tables": (

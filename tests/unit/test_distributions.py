@@ -6,9 +6,12 @@ import pytest
 import torch
 from scipy import stats
 
+from rllib_geoffpac.maths.action_spaces import check_action_space
 from rllib_geoffpac.maths.distributions import make_distribution
 
 KINDS = ["gaussian", "truncated_gaussian"]
+# Beta's outputs: alpha and beta from nearly flat to narrow, in the middle and close to a bound.
+BETA_OUTPUTS = [(0.0, 0.0), (2.0, -1.0), (-4.0, 5.0), (40.0, 60.0), (-30.0, -30.0)]
 BOXES = [(-1.0, 1.0), (-0.4, 0.4), (2.0, 7.0)]
 # (network output, std parameter): narrow to wide, centred to close to the bound.
 PARAMETERS = [(0.3, 0.0), (-1.5, -2.0), (2.5, 1.0), (0.0, -3.0), (6.0, -1.0), (0.2, 40.0)]
@@ -103,6 +106,45 @@ def test_samples_follow_the_density(kind, y, p):
     cdf = torch.cat([torch.zeros(1), torch.cumulative_trapezoid(log_prob.exp(), grid)])
     test = stats.kstest(samples, lambda a: np.interp(a, grid.numpy(), cdf.numpy()))
     assert test.pvalue > 1e-3
+
+
+@pytest.mark.parametrize("bounds", BOXES)
+@pytest.mark.parametrize("y", BETA_OUTPUTS)
+def test_beta_density_integrates_to_one_and_covers(bounds, y):
+    points, weights = quadrature(*bounds)
+    outputs = torch.tensor([y], dtype=torch.float64, requires_grad=True)
+    distribution = make_distribution(box(*bounds), "beta")
+    log_prob = distribution.log_prob(outputs.expand(len(points), 2), None, points[:, None])
+    integral = log_prob.exp() @ weights
+    assert integral.item() == pytest.approx(1, abs=1e-6)
+    (expected_score,) = torch.autograd.grad(integral, [outputs])
+    assert expected_score.abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("y", BETA_OUTPUTS)
+def test_beta_is_that_of_scipy_stretched_to_the_box(y):
+    distribution = make_distribution(box(2, 7), "beta")
+    assert (distribution.num_outputs, distribution.has_global_std) == (2, False)
+    outputs = np.array([y])
+    alpha, beta = 1 + np.logaddexp(0, np.array(y))
+    reference = stats.beta(alpha, beta, loc=2, scale=5)
+    action = np.array([[4.4]])
+    assert distribution.log_prob(outputs, None, action)[0] == pytest.approx(reference.logpdf(4.4))
+    assert distribution.entropy(outputs, None)[0] == pytest.approx(reference.entropy(), abs=1e-9)
+    samples = distribution.sample(np.repeat(outputs, 4000, 0), None, np.random.default_rng(1))
+    assert samples.min() >= 2 and samples.max() <= 7
+    assert stats.kstest(samples[:, 0], reference.cdf).pvalue > 1e-3
+    peak = 2 + 5 * ((alpha - 1) / (alpha + beta - 2) if alpha + beta > 2.0001 else 0.5)
+    assert distribution.mode(outputs)[0, 0] == pytest.approx(peak, abs=1e-6)
+
+
+def test_beta_scores_stay_finite_at_the_bounds():
+    distribution = make_distribution(box(-1, 1), "beta")
+    outputs = torch.tensor([[3.0, 2.0], [3.0, 2.0]], dtype=torch.float32, requires_grad=True)
+    actions = torch.tensor([[-1.0], [1.0]])
+    log_prob = distribution.log_prob(outputs, None, actions)
+    (score,) = torch.autograd.grad(log_prob.sum(), [outputs])
+    assert torch.isfinite(score).all() and torch.isfinite(log_prob).all()
 
 
 def test_one_generator_per_row_makes_rows_independent_of_their_neighbours():
@@ -215,13 +257,17 @@ def test_categorical():
         gym.spaces.Tuple([gym.spaces.Discrete(2)]),
     ],
 )
-def test_other_action_spaces_are_named_in_the_error(space):
-    with pytest.raises(ValueError) as error:
-        make_distribution(space, "gaussian")
-    assert str(space) in str(error.value)
-    assert "Allowed are a Discrete space and a Box" in str(error.value)
+def test_other_action_spaces_are_refused_as_everywhere(space):
+    with pytest.raises(ValueError) as expected:
+        check_action_space(space)
+    assert str(space) in str(expected.value)
+    for kind in [*KINDS, "beta"]:
+        with pytest.raises(ValueError) as error:
+            make_distribution(space, kind)
+        assert str(error.value) == str(expected.value)
 
 
 def test_unknown_kind_is_named_in_the_error():
-    with pytest.raises(ValueError, match=r"'beta'.*'gaussian'.*'truncated_gaussian'"):
-        make_distribution(box(-1, 1), "beta")
+    message = r"'laplace'.*'gaussian'.*'truncated_gaussian'.*'beta'"
+    with pytest.raises(ValueError, match=message):
+        make_distribution(box(-1, 1), "laplace")

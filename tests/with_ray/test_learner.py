@@ -59,6 +59,7 @@ CONFIGS = {
         "policy_distribution": "truncated_gaussian",
         "env_config": {"action_space": BOX},
     },
+    "beta": {"policy_distribution": "beta", "env_config": {"action_space": BOX}},
     "categorical": {"env_config": {"action_space": DISCRETE}},
     "discrete observations": {
         "env_config": {

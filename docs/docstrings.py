@@ -1,4 +1,4 @@
-"""Docstrings of this project in Markdown: `E[Z1 | s] [S]` is a shape, not a link."""
+"""Makes Markdown of this project's docstrings, for the API reference."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 import griffe
 
 
-class Shapes(griffe.Extension):
-    """Keeps a bracket after a bracket from becoming a reference to another object."""
+class Readable(griffe.Extension):
+    """`E[Z1 | s] [S]` is a shape, no link to an object S; `Example:` begins a doctest."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Escapes the second bracket, for every object that is loaded."""
+        """Rewrites the docstring of every object that is loaded."""
         if obj.docstring is not None:
-            obj.docstring.value = re.sub(r"\](\s?)\[", r"]\1\\[", obj.docstring.value)
+            text = re.sub(r"\](\s?)\[", r"]\1\\[", obj.docstring.value)
+            obj.docstring.value = re.sub(r"^(\s*)Example:$", r"\1Examples:", text, flags=re.M)

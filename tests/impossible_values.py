@@ -118,7 +118,12 @@ COMBINATIONS = [
     ("GeoffPAC", "Reacher-v5", {"kernel": "fast", "num_gpus_per_learner": 1}, "on a GPU"),
     ("GeoffPAC", "Reacher-v5", {"behavior": "noise"}, "`behavior` is 'noise'"),
     ("GeoffPAC", "Reacher-v5", {"behavior": "math:no_such"}, "has no attribute 'no_such'"),
-    ("GeoffPAC", "Reacher-v5", {"model_config": {"fcnet_hidens": [8]}}, "Did you mean 'fcnet_hiddens'?"),
+    (
+        "GeoffPAC",
+        "Reacher-v5",
+        {"model_config": {"fcnet_hidens": [8]}},
+        "Did you mean",
+    ),
     ("GeoffPAC", "Reacher-v5", {"model_config": {"fcnet_hiddens": [64, 0]}}, "[64, 0]"),
     ("GeoffPAC", "Reacher-v5", {"model_config": {"fcnet_hiddens": "big"}}, "'big'"),
     ("GeoffPAC", "Reacher-v5", {"model_config": {"use_lstm": True}}, "has no key `use_lstm`"),

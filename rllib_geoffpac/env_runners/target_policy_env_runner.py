@@ -23,8 +23,10 @@ from ray.rllib.utils.typing import StateDict
 
 from rllib_geoffpac.env_runners.incarnation import Incarnated
 from rllib_geoffpac.envs.make_env import make_env, observation_dtype, observation_shape
-from rllib_geoffpac.lanes.seeding import evaluation_stream
+from rllib_geoffpac.lanes.seeding import DrawnAhead, evaluation_stream
 from rllib_geoffpac.lanes.simulated import EnvironmentFailure
+from rllib_geoffpac.learners.threads import use_one_thread
+from rllib_geoffpac.modules.numpy_forward import Forward, numpy_policy
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +65,9 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
     def __init__(self, *, config: Any, **kwargs: Any):
         super().__init__(config=config, **kwargs)
         self.env: gym.Env | None = None
+        use_one_thread()  # the number of threads changes the last bits of large batches
         self._envs: dict[int, gym.Env] = {}
+        self._forward: Forward = self._torch_forward
         self.make_env()
         self.make_module()
 
@@ -72,7 +76,7 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
         self.stop()
         self._make_env = partial(make_env, self.config, self.worker_index or 0)
         self.env = self._make_env()
-        self._horizon = self._longest_episode()
+        self._horizon, self._gamma = self._longest_episode(), self.config.gamma
 
     @override(EnvRunner)
     def make_module(self) -> None:
@@ -107,29 +111,35 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
             episodes = list(range(num_episodes or self.config.evaluation_duration))
         if not episodes:
             return []
+        module = self.module
+        self._forward = numpy_policy(module) or self._torch_forward
+        self._std = None if module.std_parameter is None else module.std_parameter.detach().numpy()
         space, rows = self.get_spaces()[DEFAULT_MODULE_ID][0], self.config.evaluation_duration
         rows = max(rows, max(episodes) + 1)
         batch = np.zeros((rows, *observation_shape(space)), observation_dtype(space))
         playing = {index: EvaluationEpisode(index, [], [], round_) for index in episodes}
-        generators = {index: self._start(playing[index], batch) for index in episodes}
+        draws = {index: self._start(playing[index], batch) for index in episodes}
         done = []
         while playing:
-            actions = self._actions(batch, list(playing), generators)
-            for action, index in zip(actions, list(playing), strict=True):
-                episode = playing[index]
+            self._check_observations(playing, batch)
+            actions = self._actions(batch, draws)
+            for action, episode in zip(actions, list(playing.values()), strict=True):
+                index = episode.index
                 try:
                     ended = self._step(episode, action, batch)
                 except EnvironmentFailure:
                     raise
                 except Exception as error:
                     self._fail(episode, error, "step")
-                    generators[index] = self._start(episode, batch)
+                    draws[index] = self._start(episode, batch)
                     continue
                 if ended:
+                    self._check_observations({index: episode}, batch)
                     done.append(playing.pop(index))
+                    del draws[index]
         return done
 
-    def _start(self, episode: EvaluationEpisode, batch: np.ndarray) -> np.random.Generator:
+    def _start(self, episode: EvaluationEpisode, batch: np.ndarray) -> DrawnAhead:
         """Resets an episode's environment, and says how its actions are drawn."""
         index = episode.index
         while True:
@@ -141,31 +151,30 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
             except Exception as error:
                 self._fail(episode, error, "reset")
                 continue
-            self._check(episode, batch)
-            return generator
+            return DrawnAhead(generator)
 
     def _step(self, episode: EvaluationEpisode, action: Any, batch: np.ndarray) -> bool:
         """Makes one transition; returns whether it was the last."""
         observation, reward, terminated, truncated, info = self._envs[episode.index].step(action)
         batch[episode.index] = np.reshape(observation, batch.shape[1:])
-        episode.rewards.append(float(reward))
-        discount = info.get("discount", self.config.gamma)
-        episode.discounts.append(0.0 if terminated else float(discount))
-        self._check(episode, batch)
-        return terminated or truncated or len(episode.rewards) >= self._horizon
-
-    def _check(self, episode: EvaluationEpisode, batch: np.ndarray) -> None:
-        """Refuses what would make J_pi meaningless."""
-        observation = batch[episode.index]
-        if not np.isfinite(observation).all():
-            raise self._failure(episode, f"the observation is {observation}")
-        if not episode.rewards:
-            return
-        reward, discount = episode.rewards[-1], episode.discounts[-1]
+        reward = float(reward)
+        discount = 0.0 if terminated else float(info.get("discount", self._gamma))
+        episode.rewards.append(reward)
+        episode.discounts.append(discount)
+        # What would make J_pi meaningless is refused.
         if not math.isfinite(reward):
             raise self._failure(episode, f"the reward is {reward}")
         if not 0 <= discount <= 1:
             raise self._failure(episode, f"the discount is {discount}, not in [0, 1]")
+        return terminated or truncated or len(episode.rewards) >= self._horizon
+
+    def _check_observations(self, playing: dict[int, EvaluationEpisode], batch: np.ndarray) -> None:
+        """Refuses what pi can't act on."""
+        if np.isfinite(batch).all():  # at once: it takes as long as looking at one row
+            return
+        for index, episode in playing.items():
+            if not np.isfinite(batch[index]).all():
+                raise self._failure(episode, f"the observation is {batch[index]}")
 
     def _fail(self, episode: EvaluationEpisode, error: Exception, where: str) -> None:
         """Prepares an episode to be played again in a fresh environment, if that is configured."""
@@ -189,18 +198,19 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
             "policy's actions"
         )
 
-    def _actions(self, batch: np.ndarray, rows: list[int], generators: dict) -> np.ndarray:
-        module, distribution = self.module, self.module.distribution
-        observations = torch.from_numpy(batch)
-        if observations.is_floating_point():
-            observations = observations.to(module.dtype)
-        outputs = module.forward_inference({Columns.OBS: observations})
-        outputs = outputs[Columns.ACTION_DIST_INPUTS].numpy()[rows]
-        std = None if module.std_parameter is None else module.std_parameter.detach().numpy()
+    def _actions(self, batch: np.ndarray, draws: dict[int, DrawnAhead]) -> np.ndarray:
+        distribution, std = self.module.distribution, self._std
+        outputs = self._forward(batch)[list(draws)]
         if not self.config.explore:  # RLlib: evaluation_config={"explore": False}
             return distribution.to_env(distribution.mode(outputs, std))
-        drawn = distribution.sample(outputs, std, [generators[row] for row in rows])
-        return distribution.to_env(drawn)
+        return distribution.to_env(distribution.sample(outputs, std, list(draws.values())))
+
+    def _torch_forward(self, batch: np.ndarray) -> np.ndarray:
+        observations = torch.from_numpy(batch)
+        if observations.is_floating_point():
+            observations = observations.to(self.module.dtype)
+        outputs = self.module.forward_inference({Columns.OBS: observations})
+        return outputs[Columns.ACTION_DIST_INPUTS].numpy()
 
     def _longest_episode(self) -> float:
         if self.config.evaluation_horizon is not None:

@@ -29,3 +29,33 @@ def evaluation_stream(seed: int, round_: int, episode: int) -> tuple[int, np.ran
 def replay_generator(seed: int) -> np.random.Generator:
     """Returns the generator that draws the replayed rows."""
     return _stream(seed, _REPLAY_STREAM)[1]
+
+
+class DrawnAhead:
+    """One row of numbers after the other from a generator, drawn in blocks.
+
+    They are the numbers that the generator's own methods of the same name give, row by row, for a
+    fraction of the time. A generator serves one method and one row length.
+    """
+
+    _BLOCK = 256
+
+    def __init__(self, generator: np.random.Generator):
+        self._generator = generator
+        self._block: np.ndarray | None = None
+        self._next = 0
+
+    def random(self, size: int) -> np.ndarray:
+        """The next row of uniform numbers."""
+        return self._row("random", size)
+
+    def standard_normal(self, size: int) -> np.ndarray:
+        """The next row of standard normal numbers."""
+        return self._row("standard_normal", size)
+
+    def _row(self, method: str, size: int) -> np.ndarray:
+        if self._block is None or self._next == self._BLOCK:
+            self._block = getattr(self._generator, method)((self._BLOCK, size))
+            self._next = 0
+        self._next += 1
+        return self._block[self._next - 1]

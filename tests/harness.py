@@ -125,15 +125,11 @@ def stream_of(algo: GeoffPAC, num_locksteps: int) -> list:
     return algo.stream.next(iter([num_locksteps] * (1 + algo.config.sample_ahead)))
 
 
-def play_round(algo: GeoffPAC, count: int, round_: int) -> list:
+def play_round(algo: GeoffPAC, count: int, round_: int, first: int = 0) -> list:
     """The episodes of an evaluation round with the present weights."""
     weights = learner_of(algo).rl_module.get_state()
-    return play_episodes(
-        RemoteRunners(algo.eval_env_runner_group, algo.config, algo.evaluation_events),
-        count,
-        round_,
-        weights,
-    )
+    runners = RemoteRunners(algo.eval_env_runner_group, algo.config, algo.evaluation_events)
+    return play_episodes(runners, count, round_, weights, first)
 
 
 def set_tables(learner, *, logits=None, values=None, density_ratio=None) -> None:

@@ -37,8 +37,8 @@ SHARED = {
     "evaluation_interval": [-1, 2.5, "often"],
     "evaluation_num_env_runners": [-1, 0.5, None],
     "evaluation_horizon": [0, -1, 2.5, "10"],
-    "evaluation_duration_unit": ["timesteps"],
-    "evaluation_duration": [0, "auto", -1],
+    "evaluation_duration_unit": ["hours", None],
+    "evaluation_duration": [0, "ever", -1],
     # Resources.
     "num_cpus_for_main_process": [-1, "1"],
     "num_cpus_per_env_runner": [-1, "1"],

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.learner.training_data import TrainingData
+from ray.rllib.core.rl_module.rl_module import RLModule
+from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.rllib.utils.annotations import override
-from ray.rllib.utils.metrics import (
-    ENV_RUNNER_RESULTS,
-    EPISODE_LEN_MEAN,
-    EPISODE_RETURN_MAX,
-    EPISODE_RETURN_MEAN,
-    EPISODE_RETURN_MIN,
-    LEARNER_RESULTS,
-    NUM_ENV_STEPS_SAMPLED,
-    NUM_ENV_STEPS_SAMPLED_LIFETIME,
-    NUM_EPISODES,
-    NUM_EPISODES_LIFETIME,
-)
-from ray.rllib.utils.typing import ResultDict, StateDict
+from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS, WEIGHTS_SEQ_NO
+from ray.rllib.utils.typing import ModuleID, ResultDict, StateDict
 
 from rllib_geoffpac.algorithms.resources import check_resources
 from rllib_geoffpac.algorithms.speed import IterationSpeed
 from rllib_geoffpac.checkpoints import VerifiedCheckpoints
+from rllib_geoffpac.env_runners.episode_metrics import EpisodeMetrics
 from rllib_geoffpac.env_runners.remote_runners import RemoteRunners
 from rllib_geoffpac.env_runners.stream import LaneStream
 from rllib_geoffpac.envs.make_env import make_env
@@ -52,7 +46,14 @@ class LaneTrainingData(TrainingData):
 
 
 class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
-    """Samples all lanes in lockstep and hands them to the learner, in lane order."""
+    """Samples all lanes in lockstep and hands them to the learner, in lane order.
+
+    Attributes:
+        behavior_version: RLlib's number of the weights that the samplers acted with: 0, because
+            a fixed behaviour policy has none of the learner's.
+    """
+
+    behavior_version = 0
 
     @override(Algorithm)
     def setup(self, config: AlgorithmConfig) -> None:
@@ -61,6 +62,7 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
         self.diverged = False
         self.speed = IterationSpeed()
         self.weights_taken = threading.Event()
+        self.parallel_training: Future | None = None  # beside the evaluation that is under way
         self.evaluation_events = EventCounts(EVALUATION_EVENTS)
         self.evaluation_runners: RemoteRunners | None = None  # made by the first evaluation
         try:
@@ -69,7 +71,9 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
             # RLlib's way to say that no env runner could be built: making what they make tells why.
             make_behavior(self.config.behavior, make_env(self.config))
             raise
-        self.stream = LaneStream(self.env_runner_group, self.config)
+        self.stream = LaneStream(
+            self.env_runner_group, self.config, partial(self.env_runner_recreated, False)
+        )
 
     @override(Algorithm)
     def training_step(self) -> None:
@@ -108,24 +112,23 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
             lockstep += length
 
     def _log_sampling(self, fragments: list[Fragment]) -> None:
-        count = sum(len(fragment) for fragment in fragments)
-        self.data_sources |= {fragment.data_source for fragment in fragments}
-
-        def log(name: str, value: float, **how: Any) -> None:
-            self.metrics.log_value((ENV_RUNNER_RESULTS, name), value, **how)
-
-        log(NUM_ENV_STEPS_SAMPLED, count, reduce="sum")
-        log(NUM_ENV_STEPS_SAMPLED_LIFETIME, count, reduce="lifetime_sum", with_throughput=True)
-        finished = sorted(itertools.chain.from_iterable(f.finished for f in fragments))
-        log(NUM_EPISODES, len(finished), reduce="sum")
-        log(NUM_EPISODES_LIFETIME, len(finished), reduce="lifetime_sum")
-        window = self.config.metrics_num_episodes_for_smoothing
-        for _, _, episode_return, length in finished:
-            log(EPISODE_RETURN_MEAN, episode_return, window=window)
-            log(EPISODE_RETURN_MIN, episode_return, reduce="min", window=window)
-            log(EPISODE_RETURN_MAX, episode_return, reduce="max", window=window)
-            log(EPISODE_LEN_MEAN, length, window=window)
         self.speed.sampled(fragments)
+        self.data_sources |= {fragment.data_source for fragment in fragments}
+        metrics = EpisodeMetrics(self.metrics, (ENV_RUNNER_RESULTS,))
+        # An episode's time is its share of the simulation: lanes stand still between fragments.
+        finished = sorted(
+            (*episode, episode[-1] * fragment.seconds / len(fragment))
+            for fragment in fragments
+            for episode in fragment.finished
+        )
+        metrics.steps(sum(len(fragment) for fragment in fragments), len(finished))
+        window = self.config.metrics_num_episodes_for_smoothing
+        for _, _, episode_return, length, seconds in finished:
+            metrics.episode(episode_return, length, seconds, window)
+        metrics.log(WEIGHTS_SEQ_NO, self.behavior_version, window=1)
+        logged = [fragment.metrics for fragment in fragments if fragment.metrics]
+        if logged:
+            self.metrics.aggregate(logged, key=ENV_RUNNER_RESULTS)
 
     @override(Algorithm)
     def step(self) -> ResultDict:
@@ -150,11 +153,50 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
         return results
 
     @override(Algorithm)
-    def evaluate(self, *args: Any, **kwargs: Any) -> ResultDict:
+    def evaluate(self, parallel_train_future: Future | None = None) -> ResultDict:
+        if self.eval_env_runner_group is None:
+            self.eval_env_runner_group = self._make_evaluation_runners()
+        self.parallel_training = parallel_train_future
         try:
-            return super().evaluate(*args, **kwargs)
+            return super().evaluate(parallel_train_future)
         finally:
             self.weights_taken.set()  # Training in parallel must not wait for a failed evaluation.
+
+    def env_runner_recreated(self, in_evaluation: bool, runner: int) -> None:
+        """Tells the callbacks that a lost env runner is there again."""
+        self._make_on_env_runners_recreated_callbacks(
+            config=self.evaluation_config if in_evaluation else self.config,
+            env_runner_group=(
+                self.eval_env_runner_group if in_evaluation else self.env_runner_group
+            ),
+            restored_env_runner_indices=[runner],
+        )
+
+    def _make_evaluation_runners(self) -> EnvRunnerGroup:
+        """The local evaluation runner: RLlib makes none without `evaluation_interval`."""
+        _, env_creator = self._get_env_id_and_creator(
+            self.evaluation_config.env, self.evaluation_config
+        )
+        return EnvRunnerGroup(
+            env_creator=env_creator,
+            config=self.evaluation_config,
+            local_env_runner=True,
+            tune_trial_id=self.trial_id,
+        )
+
+    @override(Algorithm)
+    def get_module(self, module_id: ModuleID = DEFAULT_MODULE_ID) -> RLModule | None:
+        """A copy of the module for inference, with the learner's present weights."""
+        if module_id != DEFAULT_MODULE_ID:
+            return None
+        spec = self.config.get_rl_module_spec(
+            spaces=self.env_runner_group.get_spaces(), inference_only=True
+        )
+        module = spec.build()
+        weights = self.on_learner(lambda learner: learner.rl_module.get_state())
+        own = module.get_state()
+        module.set_state({name: weights[name] for name in own})
+        return module
 
     def weights_digest(self) -> str:
         """The first 12 hex digits of a sha256 over all parameters of the learner."""

@@ -14,6 +14,7 @@ from ray.util.debug import log_once
 
 from rllib_geoffpac.algorithms.config_checks import Check, shared_checks
 from rllib_geoffpac.env_runners import BehaviorEnvRunner, TargetPolicyEnvRunner
+from rllib_geoffpac.env_runners.callbacks import sampling_hooks
 from rllib_geoffpac.envs.make_env import check_env
 from rllib_geoffpac.evaluation.target_policy import evaluate_target_policy
 from rllib_geoffpac.lanes.behavior import BehaviorPolicy, make_behavior
@@ -134,9 +135,12 @@ class LaneAlgorithmConfig(AlgorithmConfig):
             evaluation_horizon: Cut evaluation episodes after so many steps; None: the
                 environment's own time limit, or 1000 where it has none.
             kwargs: RLlib's. Actions are sampled from pi; `evaluation_config={"explore": False}`
-                takes the mean or the most likely action instead.
+                takes the mean or the most likely action instead. Whole episodes are played, also
+                for `evaluation_duration_unit="timesteps"`: the first ones that have so many.
         """
         self._set_own({"evaluation_horizon": evaluation_horizon})
+        if isinstance(kwargs.get("evaluation_config"), AlgorithmConfig):
+            kwargs["evaluation_config"] = _settings_of(kwargs["evaluation_config"])
         super().evaluation(**kwargs)
         return self
 
@@ -210,6 +214,12 @@ class LaneAlgorithmConfig(AlgorithmConfig):
         folder = os.path.expanduser(self.experience_cache or "")
         self.experience_cache = os.path.abspath(os.path.join(started_in, folder))
         obstacle = why_not_recordable(self)
+        hooks = sorted(sampling_hooks(self) - {"on_environment_created"})
+        if hooks:
+            obstacle = (
+                f"the callback `{hooks[0]}` asks for episodes, of which a recorded stream has "
+                "none. Leave `experience_cache` or that callback out"
+            )
         if obstacle:
             self._value_error(f"`experience_cache` is {self.experience_cache!r}, but {obstacle}.")
 
@@ -248,7 +258,23 @@ class LaneAlgorithmConfig(AlgorithmConfig):
 
     @override(AlgorithmConfig)
     def get_evaluation_config_object(self) -> AlgorithmConfig | None:
+        given = self.evaluation_config or {}
+        if isinstance(given, AlgorithmConfig):
+            with_settings = self.copy(copy_frozen=False)
+            with_settings.evaluation_config = _settings_of(given)
+            return with_settings.get_evaluation_config_object()
         config = super().get_evaluation_config_object()
-        if config is not None:
+        if config is not None and "env_runner_cls" not in given:
             config.env_runner_cls = TargetPolicyEnvRunner
         return config
+
+
+def _settings_of(config: AlgorithmConfig) -> dict[str, Any]:
+    """What was set in a config: where it differs from the defaults of its class."""
+    defaults = type(config)().to_dict()
+    missing = object()
+    return {
+        key: value
+        for key, value in config.to_dict().items()
+        if key != "evaluation_config" and value != defaults.get(key, missing)
+    }

@@ -136,13 +136,12 @@ def _evaluation(config: Any) -> list[tuple[str, bool, str]]:
         ),
         (
             "evaluation_duration_unit",
-            config.evaluation_duration_unit == "episodes",
-            "'episodes': J_pi is an average over whole episodes",
+            *is_choice(config.evaluation_duration_unit, "episodes", "timesteps"),
         ),
         (
             "evaluation_duration",
-            is_count(config.evaluation_duration, 1)[0],
-            "a whole number of episodes >= 1",
+            config.evaluation_duration == "auto" or is_count(config.evaluation_duration, 1)[0],
+            "a whole number of episodes or timesteps >= 1, or 'auto' beside training",
         ),
     ]
 

@@ -236,5 +236,7 @@ class DDPG(LaneAlgorithm):
     def behavior_weights(self) -> Any:
         if not self.config.explores:
             return None
-        weights = self.on_learner(lambda learner: learner.policy_weights())
+        weights, self.behavior_version = self.on_learner(
+            lambda learner: (learner.policy_weights(), learner.weights_version)
+        )
         return ray.put(weights) if self.config.num_env_runners else weights

@@ -16,6 +16,7 @@ from ray.rllib.utils.annotations import override
 from ray.rllib.utils.checkpoints import Checkpointable
 from ray.rllib.utils.debug import update_global_seed_if_necessary
 
+from rllib_geoffpac.env_runners.callbacks import RunnerCallbacks
 from rllib_geoffpac.env_runners.incarnation import Incarnated
 from rllib_geoffpac.envs.make_env import make_env
 from rllib_geoffpac.lanes.behavior import BehaviorPolicy, make_behavior
@@ -47,6 +48,7 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
         super().__init__(config=unseeded, **kwargs)
         self.config.seed = config.seed
         update_global_seed_if_necessary(seed=config.seed + (self.worker_index or 0))
+        self.callbacks = RunnerCallbacks(self)
         self._lanes: list[SimulatedLane] | list[RecordedLane] = []
         self._lockstep: int | None = 0
         num_lanes = self.config.num_lanes
@@ -77,7 +79,10 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
 
     def _make_lane(self, lane: int) -> SimulatedLane:
         config = self.config
-        env_factory = partial(make_env, config, self.worker_index or 0)
+        index = lane - self.lane_numbers.start
+        env_factory = self.callbacks.watched(
+            partial(make_env, config, self.worker_index or 0), index
+        )
         failures = config.max_env_failures_in_a_row if config.restart_failed_sub_environments else 0
         return self.lane_class(env_factory, self._make_behavior, config.seed, lane, failures)
 
@@ -95,11 +100,15 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
         """
         began = time.perf_counter()
         if start != self._lockstep:
-            self._seek(start, anchor)
+            with self.callbacks.silent():
+                self._seek(start, anchor)
         fragment = self._run(num_locksteps)
         # Here, and not in `_run`: a seek that runs on from its anchor hands out no fragment.
         for lane in self._lanes:
             fragment.events.update(lane.events.take())
+        if self.callbacks:
+            self.callbacks.sample_end()
+            fragment.metrics = self.metrics.reduce()
         fragment.seconds = time.perf_counter() - began
         return fragment
 

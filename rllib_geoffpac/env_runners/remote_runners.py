@@ -30,9 +30,17 @@ class RemoteRunners:
         group: The training or the evaluation EnvRunnerGroup.
         config: The algorithm's config.
         events: Where losses are counted.
+        recreated: Called with the index of a runner that was lost and answers again.
     """
 
-    def __init__(self, group: EnvRunnerGroup, config: Any, events: EventCounts):
+    def __init__(
+        self,
+        group: EnvRunnerGroup,
+        config: Any,
+        events: EventCounts,
+        recreated: Callable[[int], None] = lambda runner: None,
+    ):
+        self._recreated = recreated
         self.group, self.config, self.events = group, config, events
         self._incarnations: dict[int, str] = {}  # who answered last, by worker index
 
@@ -69,6 +77,8 @@ class RemoteRunners:
                 if incarnation != known and lost_since is None:
                     self._count(runner, ENV_RUNNERS_LOST, "was lost")
                 self._incarnations[runner] = incarnation
+                if incarnation != known or lost_since is not None:
+                    self._recreated(runner)
                 return answer
             except RayTaskError as error:
                 raise error.cause from error

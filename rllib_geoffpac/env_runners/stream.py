@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import ray
@@ -24,13 +24,19 @@ class LaneStream:
     Args:
         group: The training EnvRunnerGroup.
         config: The algorithm's config.
+        recreated: Called with the index of a runner that was lost and answers again.
     """
 
-    def __init__(self, group: EnvRunnerGroup, config: Any):
+    def __init__(
+        self,
+        group: EnvRunnerGroup,
+        config: Any,
+        recreated: Callable[[int], None] = lambda runner: None,
+    ):
         self.group, self.config = group, config
         self.anchor = LaneAnchor.start(range(config.num_lanes))
         self.events = EventCounts(SAMPLING_EVENTS)
-        self.runners = RemoteRunners(group, config, self.events)
+        self.runners = RemoteRunners(group, config, self.events, recreated)
         actors = self.runners.actors()
         lanes = split_lanes(config.num_lanes, len(actors)) if actors else []
         self._lanes = dict(zip(actors, lanes, strict=True))

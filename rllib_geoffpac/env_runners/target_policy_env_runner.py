@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,8 @@ from ray.rllib.utils.annotations import override
 from ray.rllib.utils.checkpoints import Checkpointable
 from ray.rllib.utils.typing import StateDict
 
+from rllib_geoffpac.env_runners.callbacks import RunnerCallbacks, WatchedEnv
+from rllib_geoffpac.env_runners.episode_metrics import EpisodeMetrics
 from rllib_geoffpac.env_runners.incarnation import Incarnated
 from rllib_geoffpac.envs.make_env import make_env, observation_dtype, observation_shape
 from rllib_geoffpac.lanes.seeding import DrawnAhead, evaluation_stream
@@ -32,6 +35,11 @@ logger = logging.getLogger(__name__)
 
 # A continuing environment has no end: evaluation episodes are cut here unless told otherwise.
 _DEFAULT_HORIZON = 1000
+# Episodes that other code plays must not be those of the algorithm's own evaluation rounds.
+_ROUNDS_OF_OTHERS = 1 << 31
+
+EPISODES_AT_ONCE = 10
+"""Rows of a batch where the number of episodes is not known before."""
 
 
 @dataclass
@@ -42,7 +50,9 @@ class EvaluationEpisode:
     rewards: list[float]
     discounts: list[float]
     round_: int = 0
+    row: int = 0  # of the batch
     failures: int = 0  # how often its environment failed before the episode was played to its end
+    seconds: float = field(default=0.0, compare=False)  # from its start to its end
 
     @property
     def episode_return(self) -> float:
@@ -66,7 +76,9 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
         super().__init__(config=config, **kwargs)
         self.env: gym.Env | None = None
         use_one_thread()  # the number of threads changes the last bits of large batches
-        self._envs: dict[int, gym.Env] = {}
+        self._envs: dict[int, gym.Env] = {}  # by row
+        self._num_samples = 0
+        self.callbacks = RunnerCallbacks(self)
         self._forward: Forward = self._torch_forward
         self.make_env()
         self.make_module()
@@ -95,68 +107,107 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
         round_: int = 0,
         num_episodes: int | None = None,
         weights: StateDict | None = None,
+        rows: int | None = None,
         **kwargs: Any,
     ) -> list[EvaluationEpisode]:
-        """Plays the given episodes of a round (or the first `num_episodes`).
+        """Plays the given episodes of a round, or new ones if none are given (RLlib's way).
 
         Args:
             episodes: Their numbers.
             round_: The evaluation round.
-            num_episodes: How many, if `episodes` is None.
+            num_episodes: How many, if `episodes` is None; None: `evaluation_duration`.
             weights: Of the module; None: those that it has.
+            rows: Of a batch, on which the last bits of pi's outputs depend; episode k is in row
+                k modulo this. None: as many as there are episodes in an evaluation.
         """
         if weights is not None:
             self.set_state({COMPONENT_RL_MODULE: weights})
         if episodes is None:
-            episodes = list(range(num_episodes or self.config.evaluation_duration))
+            return self._sample_as_rllib(num_episodes or self._episodes_at_once())
         if not episodes:
             return []
         module = self.module
         self._forward = numpy_policy(module) or self._torch_forward
         self._std = None if module.std_parameter is None else module.std_parameter.detach().numpy()
-        space, rows = self.get_spaces()[DEFAULT_MODULE_ID][0], self.config.evaluation_duration
-        rows = max(rows, max(episodes) + 1)
+        rows = rows or max(self._episodes_at_once(), max(episodes) + 1)
+        space = self.get_spaces()[DEFAULT_MODULE_ID][0]
         batch = np.zeros((rows, *observation_shape(space)), observation_dtype(space))
-        playing = {index: EvaluationEpisode(index, [], [], round_) for index in episodes}
-        draws = {index: self._start(playing[index], batch) for index in episodes}
+        playing = {k % rows: EvaluationEpisode(k, [], [], round_, k % rows) for k in episodes}
+        played = self._play(playing, batch)
+        self.callbacks.sample_end()
+        return played
+
+    def _sample_as_rllib(self, count: int) -> list[EvaluationEpisode]:
+        """Plays episodes that no runner has played before, and logs them in `self.metrics`."""
+        first = count * (self.worker_index or 0)  # of another runner, too
+        round_ = _ROUNDS_OF_OTHERS + self._num_samples
+        self._num_samples += 1
+        played = self.sample(episodes=list(range(first, first + count)), round_=round_, rows=count)
+        metrics = EpisodeMetrics(self.metrics)
+        metrics.steps(sum(episode.env_steps() for episode in played), len(played))
+        window = self.config.metrics_num_episodes_for_smoothing
+        for episode in played:
+            metrics.episode(episode.episode_return, episode.env_steps(), episode.seconds, window)
+        return played
+
+    def _episodes_at_once(self) -> int:
+        by_episodes = self.config.evaluation_duration_unit == "episodes"
+        duration = self.config.evaluation_duration
+        return duration if by_episodes and duration != "auto" else EPISODES_AT_ONCE
+
+    def _play(
+        self, playing: dict[int, EvaluationEpisode], batch: np.ndarray
+    ) -> list[EvaluationEpisode]:
+        """Plays the episodes, each in its row of the batch, in lockstep until all have ended."""
+        began = time.perf_counter()
+        draws = {row: self._start(episode, batch) for row, episode in playing.items()}
         done = []
         while playing:
             self._check_observations(playing, batch)
             actions = self._actions(batch, draws)
             for action, episode in zip(actions, list(playing.values()), strict=True):
-                index = episode.index
                 try:
                     ended = self._step(episode, action, batch)
                 except EnvironmentFailure:
                     raise
                 except Exception as error:
                     self._fail(episode, error, "step")
-                    draws[index] = self._start(episode, batch)
+                    draws[episode.row] = self._start(episode, batch)
                     continue
                 if ended:
-                    self._check_observations({index: episode}, batch)
-                    done.append(playing.pop(index))
-                    del draws[index]
+                    self._check_observations({episode.row: episode}, batch)
+                    if self.callbacks:
+                        self._end_watched(self._envs[episode.row])
+                    episode.seconds = time.perf_counter() - began
+                    done.append(playing.pop(episode.row))
+                    del draws[episode.row]
         return done
 
     def _start(self, episode: EvaluationEpisode, batch: np.ndarray) -> DrawnAhead:
         """Resets an episode's environment, and says how its actions are drawn."""
-        index = episode.index
+        row, seed = episode.row, self.config.seed
         while True:
-            reset_seed, generator = evaluation_stream(self.config.seed, episode.round_, index)
+            reset_seed, generator = evaluation_stream(seed, episode.round_, episode.index)
             try:
-                self._envs[index] = self._envs.get(index) or self._make_env()
-                observation, _ = self._envs[index].reset(seed=reset_seed)
-                batch[index] = np.reshape(observation, batch.shape[1:])
+                self._envs[row] = self._envs.get(row) or self._make_env_of(row)
+                observation, _ = self._envs[row].reset(seed=reset_seed)
+                batch[row] = np.reshape(observation, batch.shape[1:])
             except Exception as error:
                 self._fail(episode, error, "reset")
                 continue
             return DrawnAhead(generator)
 
+    def _make_env_of(self, row: int) -> gym.Env:
+        return self.callbacks.watched(self._make_env, row)()
+
+    def _end_watched(self, env: gym.Env) -> None:
+        if isinstance(env, WatchedEnv):
+            env.cut()  # at the horizon: its own end is told already
+
     def _step(self, episode: EvaluationEpisode, action: Any, batch: np.ndarray) -> bool:
         """Makes one transition; returns whether it was the last."""
-        observation, reward, terminated, truncated, info = self._envs[episode.index].step(action)
-        batch[episode.index] = np.reshape(observation, batch.shape[1:])
+        observation, reward, terminated, truncated, info = self._envs[episode.row].step(action)
+        batch[episode.row] = np.reshape(observation, batch.shape[1:])
         reward = float(reward)
         discount = 0.0 if terminated else float(info.get("discount", self._gamma))
         episode.rewards.append(reward)
@@ -172,9 +223,9 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
         """Refuses what pi can't act on."""
         if np.isfinite(batch).all():  # at once: it takes as long as looking at one row
             return
-        for index, episode in playing.items():
-            if not np.isfinite(batch[index]).all():
-                raise self._failure(episode, f"the observation is {batch[index]}")
+        for row, episode in playing.items():
+            if not np.isfinite(batch[row]).all():
+                raise self._failure(episode, f"the observation is {batch[row]}")
 
     def _fail(self, episode: EvaluationEpisode, error: Exception, where: str) -> None:
         """Prepares an episode to be played again in a fresh environment, if that is configured."""
@@ -185,7 +236,7 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
             what = f"{where} raised {type(error).__name__}: {error}"
             raise self._failure(episode, what) from error
         logger.warning("%s; it is played again.", self._failure(episode, f"{where} raised {error}"))
-        env = self._envs.pop(episode.index, None)
+        env = self._envs.pop(episode.row, None)
         if env is not None:
             env.close()
         episode.rewards, episode.discounts = [], []

@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from functools import partial
 from typing import Any
 
 import numpy as np
 import ray
-from ray.rllib.core import COMPONENT_LEARNER, COMPONENT_RL_MODULE
+from ray.rllib.core import (
+    COMPONENT_LEARNER,
+    COMPONENT_RL_MODULE,
+    DEFAULT_AGENT_ID,
+    DEFAULT_MODULE_ID,
+)
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.rllib.utils.metrics import (
     ENV_RUNNER_RESULTS,
+    EPISODE_DURATION_SEC_MEAN,
+    EPISODE_LEN_MAX,
     EPISODE_LEN_MEAN,
+    EPISODE_LEN_MIN,
     EPISODE_RETURN_MAX,
     EPISODE_RETURN_MEAN,
     EPISODE_RETURN_MIN,
     EVALUATION_RESULTS,
     NUM_EPISODES,
+    WEIGHTS_SEQ_NO,
 )
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 from ray.rllib.utils.typing import StateDict
 
+from rllib_geoffpac.env_runners.callbacks import sampling_hooks
+from rllib_geoffpac.env_runners.episode_metrics import EpisodeMetrics
 from rllib_geoffpac.env_runners.remote_runners import RemoteRunners
-from rllib_geoffpac.env_runners.target_policy_env_runner import EvaluationEpisode
+from rllib_geoffpac.env_runners.target_policy_env_runner import EPISODES_AT_ONCE, EvaluationEpisode
 from rllib_geoffpac.lanes.events import ENV_FAILURES
 from rllib_geoffpac.maths.value import monte_carlo_values
 
@@ -31,54 +43,94 @@ J_PI = "j_pi"
 
 
 def evaluate_target_policy(algorithm: Any, group: EnvRunnerGroup) -> tuple[dict, int, int]:
-    """Plays exactly `evaluation_duration` episodes of pi and reports J_pi and the return.
+    """Plays whole episodes of pi and reports J_pi and the return.
 
     Every visited state of every episode enters J_pi with the discounted Monte-Carlo return from
-    there to the end of its episode.
+    there to the end of its episode. So `evaluation_duration` timesteps are as many whole episodes
+    as are needed for them, and "auto" is as many as begin while training goes on beside it.
     """
     config = algorithm.config
-    weights = algorithm.learner_group.get_state(
+    state = algorithm.learner_group.get_state(
         components=f"{COMPONENT_LEARNER}/{COMPONENT_RL_MODULE}", inference_only=True
-    )[COMPONENT_LEARNER][COMPONENT_RL_MODULE]
+    )[COMPONENT_LEARNER]
     # A local learner's state shares the memory of its parameters, and training beside this
     # evaluation goes on from here.
-    weights = copy.deepcopy(weights)
+    weights = copy.deepcopy(state[COMPONENT_RL_MODULE])
     evaluated_at = algorithm.stream.anchor.lockstep * config.num_lanes
     algorithm.weights_taken.set()
     if algorithm.evaluation_runners is None:
-        algorithm.evaluation_runners = RemoteRunners(group, config, algorithm.evaluation_events)
+        algorithm.evaluation_runners = RemoteRunners(
+            group,
+            config,
+            algorithm.evaluation_events,
+            partial(algorithm.env_runner_recreated, True),
+        )
     runners = algorithm.evaluation_runners
-    episodes = play_episodes(runners, config.evaluation_duration, algorithm.iteration, weights)
+    play = partial(play_episodes, runners, round_=algorithm.iteration, weights=weights)
+    if config.evaluation_duration == "auto":
+        episodes = list(play(EPISODES_AT_ONCE))
+        while not algorithm.parallel_training.done():
+            episodes += play(EPISODES_AT_ONCE, first=len(episodes))
+    elif config.evaluation_duration_unit == "timesteps":
+        episodes = _play_steps(config.evaluation_duration, play)
+    else:
+        episodes = play(config.evaluation_duration)
     runners.events[ENV_FAILURES] += sum(episode.failures for episode in episodes)
-    results = summarize(episodes) | runners.events
     # RLlib repeats the latest evaluation in every result: this tells which step it belongs to.
-    results["evaluated_at_env_steps"] = evaluated_at
-    logger = MetricsLogger(root=False)
-    for name, value in results.items():
-        logger.log_value(name, value, window=1)
-    algorithm.metrics.aggregate([logger.reduce()], key=(EVALUATION_RESULTS, ENV_RUNNER_RESULTS))
+    results = {**summarize(episodes), **runners.events, "evaluated_at_env_steps": evaluated_at}
     steps = sum(episode.env_steps() for episode in episodes)
+    logger = MetricsLogger(root=False)
+    metrics = EpisodeMetrics(logger)
+    metrics.steps(steps, len(episodes))
+    for name, value in results.items():
+        if name != NUM_EPISODES:
+            metrics.log(name, value, window=1)
+    returned = results[EPISODE_RETURN_MEAN]
+    metrics.log(("agent_episode_return_mean", DEFAULT_AGENT_ID), returned, window=1)
+    metrics.log(("module_episode_return_mean", DEFAULT_MODULE_ID), returned, window=1)
+    metrics.log(WEIGHTS_SEQ_NO, state[WEIGHTS_SEQ_NO], window=1)
+    logged = [logger.reduce()]
+    if sampling_hooks(algorithm.evaluation_config):
+        logged += group.foreach_env_runner(lambda runner: runner.get_metrics())
+    algorithm.metrics.aggregate(logged, key=(EVALUATION_RESULTS, ENV_RUNNER_RESULTS))
     return results, steps, steps
 
 
+def _play_steps(count: int, play: Any) -> list[EvaluationEpisode]:
+    """The first whole episodes that have `count` steps together."""
+    episodes: list[EvaluationEpisode] = []
+    while True:
+        episodes += play(EPISODES_AT_ONCE, first=len(episodes))
+        ends = list(itertools.accumulate(episode.env_steps() for episode in episodes))
+        if ends[-1] >= count:
+            return episodes[: 1 + int(np.searchsorted(ends, count))]
+
+
 def play_episodes(
-    runners: RemoteRunners, count: int, round_: int, weights: StateDict
+    runners: RemoteRunners, count: int, round_: int, weights: StateDict, first: int = 0
 ) -> list[EvaluationEpisode]:
     """Spreads the episodes over the runners; a lost runner's episodes are played again.
 
-    The weights travel with the requests: a rebuilt runner has none.
+    Args:
+        runners: The evaluation runners; none: the local one plays.
+        count: How many episodes, which are also the rows of a batch.
+        round_: The evaluation round.
+        weights: Of the module. They travel with the requests: a rebuilt runner has none.
+        first: Number of the first of them.
     """
     actors = runners.actors()
+    numbers = list(range(first, first + count))
     if not actors:
-        local = runners.group.local_env_runner
-        played = local.sample(episodes=list(range(count)), round_=round_, weights=weights)
+        played = runners.group.local_env_runner.sample(
+            episodes=numbers, round_=round_, weights=weights, rows=count
+        )
         return sorted(played, key=lambda episode: episode.index)
     weights_ref = ray.put(weights)
-    shares = {runner: list(range(count))[k :: len(actors)] for k, runner in enumerate(actors)}
+    shares = {runner: numbers[k :: len(actors)] for k, runner in enumerate(actors)}
 
     def request(runner: int) -> ray.ObjectRef:
         return runners.actors()[runner].answer.remote(
-            episodes=shares[runner], round_=round_, weights=weights_ref
+            episodes=shares[runner], round_=round_, weights=weights_ref, rows=count
         )
 
     pending = {runner: request(runner) for runner in shares}
@@ -112,5 +164,8 @@ def summarize(episodes: list[EvaluationEpisode]) -> dict[str, float]:
         EPISODE_RETURN_MIN: float(returns.min()),
         EPISODE_RETURN_MAX: float(returns.max()),
         EPISODE_LEN_MEAN: float(lengths.mean()),
+        EPISODE_LEN_MIN: int(lengths.min()),
+        EPISODE_LEN_MAX: int(lengths.max()),
+        EPISODE_DURATION_SEC_MEAN: float(np.mean([episode.seconds for episode in episodes])),
         NUM_EPISODES: count,
     }

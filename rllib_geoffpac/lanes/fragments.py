@@ -9,6 +9,7 @@ A *lockstep* is one transition of every lane; the learner counts time in lockste
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -107,6 +108,8 @@ class Fragment:
     """What happened in the lanes since the last fragment."""
     seconds: float = 0.0
     """Time spent simulating."""
+    metrics: Any = None
+    """What callbacks logged while it was simulated, as RLlib's MetricsLogger reduces it."""
     data_source: str = "simulated"
     """'simulated', 'replayed' (from a recorded stream) or 'mixed'."""
 

@@ -170,6 +170,11 @@ class LaneLearner(CheckpointedPart, TorchLearner):
             digest.update(np.ascontiguousarray(parameter).tobytes())
         return digest.hexdigest()[:12]
 
+    @property
+    def weights_version(self) -> int:
+        """How many updates made the present weights, as RLlib counts them."""
+        return self._weights_seq_no
+
     @override(Learner)
     def compute_loss_for_module(self, **kwargs: Any) -> Any:
         raise RuntimeError(f"{type(self).__name__} has no single loss; see its `_update`.")

@@ -62,7 +62,7 @@ def test_every_number_of_a_result_can_stop_a_run(algorithm):
         ("j_pi", "Did you mean 'evaluation/env_runners/j_pi'?"),
         ("learners/default_policy/rho_meen", "'learners/default_policy/rho_mean'"),
         ("learners/default_policy/critic_loss", "no result of GeoffPAC will contain"),
-        ("env_runners/episode_len_max", "no result of GeoffPAC will contain"),
+        ("env_runners/episode_len_median", "no result of GeoffPAC will contain"),
         ("two_circle/pi_outer", "no result of GeoffPAC will contain"),
     ],
 )

@@ -137,6 +137,8 @@ def test_the_number_of_evaluation_env_runners_does_not_matter(ray):
         with built(config) as algo:
             results = train(algo, 2)
         reported.append([result["evaluation"]["env_runners"] for result in results])
+        for evaluation in reported[-1]:
+            assert evaluation.pop("episode_duration_sec_mean") > 0
     for other in reported[1:]:
         assert other == reported[0]
     assert reported[0][0]["j_pi"] != reported[0][1]["j_pi"]  # other weights, other episodes

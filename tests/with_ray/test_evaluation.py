@@ -5,7 +5,10 @@ import numpy as np
 import pytest
 import torch
 from harness import MDPEnv, built, learner_of, play_round, tiny_config, train
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
+from rllib_geoffpac import GeoffPACConfig
+from rllib_geoffpac.env_runners import TargetPolicyEnvRunner
 from rllib_geoffpac.env_runners.target_policy_env_runner import EvaluationEpisode
 from rllib_geoffpac.evaluation.target_policy import summarize
 from rllib_geoffpac.maths.finite_mdp import FiniteMDP
@@ -140,3 +143,109 @@ def test_results_tell_which_step_was_evaluated(ray):
         results = train(algo, 3)
     steps = [result.get("evaluation", {}).get("env_runners", {}) for result in results]
     assert steps[1]["evaluated_at_env_steps"] == 300
+
+
+def test_evaluation_needs_no_interval(ray):
+    """`algo.evaluate()` whenever somebody asks, as for RLlib's own algorithms."""
+    asked, planned = tiny_config(), tiny_config().evaluation(evaluation_interval=1)
+    values = []
+    for config in (asked, planned):
+        with built(config.evaluation(evaluation_duration=3)) as algo:
+            values.append(algo.evaluate()["env_runners"]["j_pi"])
+    assert values[0] == values[1]
+
+
+def test_timesteps_are_the_first_whole_episodes_that_have_so_many(ray):
+    by_steps = tiny_config().evaluation(
+        evaluation_duration=77, evaluation_duration_unit="timesteps"
+    )
+    with built(by_steps) as algo:
+        played = algo.evaluate()["env_runners"]
+        more = play_round(algo, 10, 0) + play_round(algo, 10, 0, first=10)
+    lengths = np.cumsum([episode.env_steps() for episode in more])
+    count = int(np.argmax(lengths >= 77)) + 1
+    assert count > 10, "one block is not enough"
+    assert played["num_episodes"] == count
+    assert played["num_env_steps_sampled"] == lengths[count - 1]
+    assert played["j_pi"] == summarize(more[:count])["j_pi"]
+
+
+def test_auto_plays_until_training_beside_it_is_done(ray):
+    config = tiny_config().evaluation(
+        evaluation_interval=1,
+        evaluation_duration="auto",
+        evaluation_duration_unit="timesteps",
+        evaluation_parallel_to_training=True,
+        evaluation_num_env_runners=1,
+    )
+    with built(config) as algo:
+        played = train(algo, 1)[0]["evaluation"]["env_runners"]
+    assert played["num_episodes"] >= 10
+    assert played["num_episodes"] % 10 == 0
+
+
+@pytest.mark.parametrize("given", ["AlgorithmConfig", "GeoffPACConfig", "attribute"])
+def test_the_evaluation_config_may_be_a_config(ray, given):
+    given_config = (GeoffPACConfig if given == "GeoffPACConfig" else AlgorithmConfig)()
+    given_config.env_runners(explore=False)
+    config = tiny_config()
+    if given == "attribute":
+        config.evaluation_config = given_config
+    else:
+        config.evaluation(evaluation_config=given_config)
+    evaluation = config.get_evaluation_config_object()
+    assert type(evaluation) is type(config)
+    assert (evaluation.explore, evaluation.num_lanes) == (False, 5)
+    assert config.explore
+    with built(config.evaluation(evaluation_duration=2)) as algo:
+        greedy = algo.evaluate()["env_runners"]["j_pi"]
+    as_dict = tiny_config().evaluation(evaluation_config={"explore": False}, evaluation_duration=2)
+    with built(as_dict) as algo:
+        assert algo.evaluate()["env_runners"]["j_pi"] == greedy
+
+
+class CountingRunner(TargetPolicyEnvRunner):
+    """A runner of the user's own."""
+
+    def sample(self, **kwargs):
+        self.metrics.log_value("asked", 1, reduce="sum")
+        return super().sample(**kwargs)
+
+
+def own_evaluation(algorithm, group):
+    """As in RLlib's example of a custom evaluation function."""
+    episodes = group.local_env_runner.sample(num_episodes=4)
+    again = group.local_env_runner.sample(num_episodes=4)
+    assert [e.rewards for e in episodes] != [e.rewards for e in again]
+    metrics = group.foreach_env_runner(lambda runner: runner.get_metrics())
+    algorithm.metrics.aggregate(metrics, key=("evaluation", "env_runners"))
+    steps = sum(episode.env_steps() for episode in [*episodes, *again])
+    return {}, steps, steps
+
+
+def test_an_evaluation_function_and_a_runner_of_the_users_own(ray):
+    config = tiny_config().evaluation(
+        evaluation_interval=1,
+        custom_evaluation_function=own_evaluation,
+        evaluation_config={"env_runner_cls": CountingRunner},
+    )
+    with built(config) as algo:
+        played = train(algo, 1)[0]["evaluation"]["env_runners"]
+    assert played["num_episodes"] == 8
+    assert played["asked"] == 4
+    assert np.isfinite(played["episode_return_mean"])
+    assert "j_pi" not in played
+
+
+def test_the_algorithm_gives_its_module_with_the_present_weights(ray):
+    with built(tiny_config()) as algo:
+        before = algo.get_module().get_state()
+        train(algo, 1)
+        after, learned = algo.get_module(), learner_of(algo).rl_module
+        assert algo.get_module("another") is None
+        assert any((before[k] != v).any() for k, v in after.get_state().items())
+        for name, value in after.get_state().items():
+            assert np.array_equal(value, learned.state_dict()[name].numpy())
+        observations = torch.zeros(3, 3)
+        outputs = after.forward_inference({"obs": observations})["action_dist_inputs"]
+        assert torch.equal(outputs, learned.pi(observations))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ray.rllib.env.env_runner_group import EnvRunnerGroup
     from ray.tune import ResultGrid
     from ray.tune.experiment import Trial
+    from torch import nn
 
 INHERITED = {
     "_check_component": "Checkpointable: whether `get_state` was asked for a component. Without it "
@@ -43,6 +44,8 @@ INHERITED = {
     "means; needed to refuse misspelt keys, which RLlib accepts.",
     "_update": "TorchLearner: one update per fragment is a sequence of locksteps, not a loss to "
     "be minimised.",
+    "_weights_seq_no": "Learner: RLlib's number of the weights' version, which results report; in "
+    "public it comes with the whole state only.",
     "_value_error": "AlgorithmConfig: raises with RLlib's hint how to switch validation off.",
 }
 """Private names of Ray's base classes that ours use or override, and why no public one serves."""
@@ -124,6 +127,21 @@ def local_learner(group: LearnerGroup) -> Learner:
     Reason: `foreach_learner` gives copies of results, not the object.
     """
     return group._learner
+
+
+WAYS_TO_ACT = ("forward_inference", "_forward_inference", "_forward")
+"""What an RLModule may override to act in a way of its own.
+
+Reason: these are RLlib's documented seams, and two of them are private.
+"""
+
+
+def has_forward_hooks(network: nn.Module) -> bool:
+    """Whether calling a torch module does more than its `forward`.
+
+    Reason: torch registers hooks in public and tells of them in private.
+    """
+    return bool(network._forward_hooks or network._forward_pre_hooks)
 
 
 def trials_of(results: ResultGrid) -> list[Trial]:

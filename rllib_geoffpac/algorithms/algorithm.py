@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.callbacks.utils import make_callback
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.learner.training_data import TrainingData
 from ray.rllib.core.rl_module.rl_module import RLModule
@@ -164,21 +165,22 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
 
     def env_runner_recreated(self, in_evaluation: bool, runner: int) -> None:
         """Tells the callbacks that a lost env runner is there again."""
-        self._make_on_env_runners_recreated_callbacks(
-            config=self.evaluation_config if in_evaluation else self.config,
-            env_runner_group=(
-                self.eval_env_runner_group if in_evaluation else self.env_runner_group
-            ),
-            restored_env_runner_indices=[runner],
+        group = self.eval_env_runner_group if in_evaluation else self.env_runner_group
+        make_callback(
+            "on_env_runners_recreated",
+            callbacks_objects=self.callbacks,
+            callbacks_functions=self.config.callbacks_on_env_runners_recreated,
+            kwargs={
+                "algorithm": self,
+                "env_runner_group": group,
+                "env_runner_indices": [runner],
+                "is_evaluation": in_evaluation,
+            },
         )
 
     def _make_evaluation_runners(self) -> EnvRunnerGroup:
         """The local evaluation runner: RLlib makes none without `evaluation_interval`."""
-        _, env_creator = self._get_env_id_and_creator(
-            self.evaluation_config.env, self.evaluation_config
-        )
         return EnvRunnerGroup(
-            env_creator=env_creator,
             config=self.evaluation_config,
             local_env_runner=True,
             tune_trial_id=self.trial_id,

@@ -11,14 +11,13 @@ import numpy as np
 from ray.rllib.core.rl_module.rl_module import RLModule
 from torch import nn
 
+from rllib_geoffpac.compat import WAYS_TO_ACT, has_forward_hooks
 from rllib_geoffpac.modules.actor_critic import EmphaticRLModule
 from rllib_geoffpac.modules.deterministic_actor_critic import DeterministicActorCriticRLModule
 from rllib_geoffpac.modules.mlp import OneHot
 from rllib_geoffpac.modules.tabular import Table
 
 Forward = Callable[[np.ndarray], np.ndarray]
-
-_WAYS_TO_ACT = ("forward_inference", "_forward_inference", "_forward")
 
 
 def numpy_policy(module: RLModule) -> Forward | None:
@@ -29,7 +28,7 @@ def numpy_policy(module: RLModule) -> Forward | None:
     """
     for base in (EmphaticRLModule, DeterministicActorCriticRLModule):
         if isinstance(module, base):
-            inherits = (getattr(type(module), n) is getattr(base, n) for n in _WAYS_TO_ACT)
+            inherits = (getattr(type(module), n) is getattr(base, n) for n in WAYS_TO_ACT)
             if not all(inherits):
                 return None
             features = getattr(module, "features", nn.Identity())
@@ -52,7 +51,7 @@ def numpy_forward(network: nn.Module) -> Forward | None:
     pending = [network]
     while pending:
         part = pending.pop(0)
-        if part._forward_hooks or part._forward_pre_hooks:
+        if has_forward_hooks(part):
             return None
         if type(part) is nn.Sequential:
             pending = [*part, *pending]

@@ -7,6 +7,7 @@ from harness import built, tiny_config, train
 from witness import Witness
 
 from rllib_geoffpac.callbacks import TwoCirclePolicy
+from rllib_geoffpac.compat import env_runner_actors
 from rllib_geoffpac.env_runners.callbacks import WatchedEnv, sampling_hooks
 
 
@@ -123,7 +124,7 @@ def test_a_rebuilt_env_runner_is_told(ray):
         train(algo, 1)
         assert told == []
         for group in (algo.env_runner_group, algo.eval_env_runner_group):
-            (actor,) = group._worker_manager.actors().values()
+            (actor,) = env_runner_actors(group).values()
             ray_api.kill(actor, no_restart=False)
         train(algo, 2)  # what was simulated ahead is not lost
     assert ([1], False) in told

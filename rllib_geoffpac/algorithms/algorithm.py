@@ -155,7 +155,8 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
 
     @override(Algorithm)
     def evaluate(self, parallel_train_future: Future | None = None) -> ResultDict:
-        if self.eval_env_runner_group is None:
+        group: EnvRunnerGroup | None = self.eval_env_runner_group
+        if group is None:
             self.eval_env_runner_group = self._make_evaluation_runners()
         self.parallel_training = parallel_train_future
         try:

@@ -58,6 +58,7 @@ class LaneAlgorithmConfig(AlgorithmConfig):
         self.add_default_connectors_to_learner_pipeline = False
         self._dont_auto_sync_env_runner_states = True
         self.broadcast_env_runner_states = False
+        self.merge_env_runner_states = False
 
     @override(AlgorithmConfig)
     def training(

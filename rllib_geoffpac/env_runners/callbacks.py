@@ -84,7 +84,7 @@ class RunnerCallbacks:
         if _SAMPLE_HOOK in self.hooks:
             self._sampled[episode.id_] = episode
         if hook in self.hooks:
-            more = {"prev_episode_chunks": []} if hook == "on_episode_end" else {}
+            more: dict[str, Any] = {"prev_episode_chunks": []} if hook == "on_episode_end" else {}
             module = getattr(self.runner, "module", None)
             self._call(
                 hook,

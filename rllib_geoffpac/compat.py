@@ -8,6 +8,7 @@ Importing this module imports neither Ray nor torch: its functions do, when they
 
 from __future__ import annotations
 
+import os
 import pkgutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -142,6 +143,17 @@ def has_forward_hooks(network: nn.Module) -> bool:
     Reason: torch registers hooks in public and tells of them in private.
     """
     return bool(network._forward_hooks or network._forward_pre_hooks)
+
+
+def is_autoscaling() -> bool:
+    """Whether the cluster may get nodes that it does not have yet.
+
+    Reason: Ray knows it of clusters that its launcher started, and says so to Tune alone; KubeRay
+    tells its pods.
+    """
+    from ray.tune.execution.cluster_info import _is_ray_cluster
+
+    return _is_ray_cluster() or "RAY_USAGE_STATS_KUBERAY_IN_USE" in os.environ
 
 
 def trials_of(results: ResultGrid) -> list[Trial]:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import ray
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.callbacks.utils import make_callback
@@ -20,10 +21,12 @@ from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.rllib.utils.annotations import override
 from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS, WEIGHTS_SEQ_NO
 from ray.rllib.utils.typing import ModuleID, ResultDict, StateDict
+from ray.tune import PlacementGroupFactory
 
-from rllib_geoffpac.algorithms.resources import check_resources
+from rllib_geoffpac.algorithms.resources import check_available, check_resources
 from rllib_geoffpac.algorithms.speed import IterationSpeed
 from rllib_geoffpac.checkpoints import VerifiedCheckpoints
+from rllib_geoffpac.compat import is_autoscaling
 from rllib_geoffpac.env_runners.episode_metrics import EpisodeMetrics
 from rllib_geoffpac.env_runners.remote_runners import RemoteRunners
 from rllib_geoffpac.env_runners.stream import LaneStream
@@ -75,6 +78,20 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
         self.stream = LaneStream(
             self.env_runner_group, self.config, partial(self.env_runner_recreated, False)
         )
+
+    @classmethod
+    @override(Algorithm)
+    def default_resource_request(cls, config: Any) -> PlacementGroupFactory:
+        """What Tune reserves for a trial; refused if the cluster can never have it."""
+        request = super().default_resource_request(config)
+        if not all(any(bundle.values()) for bundle in request.bundles[1:]):
+            raise ValueError(
+                "`num_cpus_per_env_runner` is 0, but Tune reserves for every process of a trial "
+                "what it needs: allowed inside Tune is a number above 0, such as 0.01."
+            )
+        if ray.is_initialized() and not is_autoscaling():
+            check_available(request.required_resources, ray.cluster_resources(), "A trial needs")
+        return request
 
     @override(Algorithm)
     def training_step(self) -> None:

@@ -197,6 +197,7 @@ class LaneAlgorithmConfig(AlgorithmConfig):
         for key, value, possible, allowed in self._checks():
             if not possible:
                 self._value_error(f"`{key}` is {value!r}; allowed is {allowed}.")
+        self._validate_env_runner()
         if self.experience_cache is not None:
             self._validate_recording()
         if self.is_multi_agent:
@@ -207,6 +208,20 @@ class LaneAlgorithmConfig(AlgorithmConfig):
         # RLlib's advice to switch the new API stack off would lead nowhere: say it is said.
         log_once(f"{self.algo_class.__name__}_on_new_api_stack")
         super().validate()
+
+    def _validate_env_runner(self) -> None:
+        if self.in_evaluation:
+            base, why = TargetPolicyEnvRunner, "it plays the episodes that J_pi is made of"
+            if self.custom_evaluation_function is not evaluate_target_policy:
+                return
+        else:
+            base, why = BehaviorEnvRunner, "it steps lanes, so that data are reproducible"
+        given = self.env_runner_cls
+        if not (isinstance(given, type) and issubclass(given, base)):
+            self._value_error(
+                f"`env_runner_cls` is {given!r}; allowed is a subclass of "
+                f"{base.__module__}.{base.__name__}: {why}. Leave it out, or derive yours from it."
+            )
 
     def _validate_recording(self) -> None:
         # Tune's trials run in folders of their own: a relative path is meant from where the

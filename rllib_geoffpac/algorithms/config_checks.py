@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
-
+from rllib_geoffpac.algorithms.unsupported import settings_without_effect
 from rllib_geoffpac.validation import is_choice, is_count, is_folder, is_number
 
 Check = tuple[str, Any, bool, str]
@@ -18,23 +17,13 @@ _AMOUNTS = (
     "num_gpus_per_env_runner",
     "num_gpus_per_learner",
 )
-# Settings of RLlib's other algorithms: who sets one here expects something that won't happen.
-_LEARNING = "every lockstep is learned from once, see `num_lanes` and `replay_batch_size`"
-_WITHOUT_EFFECT = {
-    "train_batch_size_per_learner": _LEARNING,
-    "minibatch_size": _LEARNING,
-    "num_epochs": _LEARNING,
-    "shuffle_batch_per_epoch": _LEARNING,
-    "batch_mode": "lanes are cut after `rollout_fragment_length` locksteps",
-    "clip_rewards": "use gymnasium.wrappers.TransformReward",
-    "grad_clip_by": "`grad_clip` bounds the norm of each network's gradient",
-}
 
 
 def shared_checks(config: Any) -> list[Check]:
     """The checks of the settings that all algorithms share."""
-    parts = (_sampling, _learning, _evaluation, _resources, _without_effect)
-    return with_values(config, [check for part in parts for check in part(config)])
+    parts = (_api_stack, _sampling, _learning, _evaluation, _resources)
+    checks = with_values(config, [check for part in parts for check in part(config)])
+    return [*checks, *settings_without_effect(config)]
 
 
 def with_values(config: Any, checks: Iterable[tuple[str, bool, str]]) -> list[Check]:
@@ -87,6 +76,13 @@ def _sampling(config: Any) -> list[tuple[str, bool, str]]:
     ]
 
 
+def _api_stack(config: Any) -> list[tuple[str, bool, str]]:
+    keys = ("enable_rl_module_and_learner", "enable_env_runner_and_connector_v2")
+    why = "True: these algorithms exist on RLlib's new API stack only"
+    checks = [(key, getattr(config, key) is True, why) for key in keys]
+    return [*checks, ("framework_str", config.framework_str == "torch", "'torch'")]
+
+
 def _learning(config: Any) -> list[tuple[str, bool, str]]:
     return [
         ("gamma", is_number(config.gamma, 0, 1), "a number from 0 to 1"),
@@ -97,20 +93,6 @@ def _learning(config: Any) -> list[tuple[str, bool, str]]:
             "a number above 0, or None for no clipping",
         ),
         _kernel(config),
-    ]
-
-
-def _without_effect(config: Any) -> list[tuple[str, bool, str]]:
-    if config.in_evaluation:  # RLlib sets some of them itself
-        return []
-    standard = AlgorithmConfig()
-    return [
-        (
-            key,
-            getattr(config, key) == (default := getattr(standard, key)),
-            f"{default!r}, its default, because another value has no effect: {instead}",
-        )
-        for key, instead in _WITHOUT_EFFECT.items()
     ]
 
 

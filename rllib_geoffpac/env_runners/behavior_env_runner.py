@@ -71,7 +71,7 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
         if config.experience_cache is None or not lanes:
             return [self._make_lane(lane) for lane in lanes]
         # An environment for its spaces; whether the lanes need any of their own is still open.
-        self.env = make_env(config, self.worker_index or 0)
+        self.env = make_env(config, self.worker_index or 0, self.num_workers or 0)
         description = describe_stream(config, self.env)
         limit = config.experience_cache_max_gb * 1e9
         stream = RecordedStream(config.experience_cache, description, limit)
@@ -81,7 +81,7 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
         config = self.config
         index = lane - self.lane_numbers.start
         env_factory = self.callbacks.watched(
-            partial(make_env, config, self.worker_index or 0), index
+            partial(make_env, config, self.worker_index or 0, self.num_workers or 0), index
         )
         failures = config.max_env_failures_in_a_row if config.restart_failed_sub_environments else 0
         return self.lane_class(env_factory, self._make_behavior, config.seed, lane, failures)

@@ -121,7 +121,8 @@ class ExploringEnvRunner(BehaviorEnvRunner):
 
     @override(BehaviorEnvRunner)
     def _make_behavior(self, env: gym.Env) -> BehaviorPolicy:
-        return NoisyPolicy(env, self.config.exploration_noise)
+        # RLlib: explore=False takes the policy's own actions.
+        return NoisyPolicy(env, self.config.exploration_noise if self.config.explore else 0.0)
 
     @override(BehaviorEnvRunner)
     def sample(

@@ -86,7 +86,9 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
     @override(EnvRunner)
     def make_env(self) -> None:
         self.stop()
-        self._make_env = partial(make_env, self.config, self.worker_index or 0)
+        self._make_env = partial(
+            make_env, self.config, self.worker_index or 0, self.num_workers or 0
+        )
         self.env = self._make_env()
         self._horizon, self._gamma = self._longest_episode(), self.config.gamma
 

@@ -17,7 +17,7 @@ from rllib_geoffpac.maths.action_spaces import check_action_space
 from rllib_geoffpac.validation import import_by_name
 
 
-def make_env(config: AlgorithmConfig, worker_index: int = 0) -> gym.Env:
+def make_env(config: AlgorithmConfig, worker_index: int = 0, num_workers: int = 0) -> gym.Env:
     """Makes the environment of a config, one that lanes can be made of.
 
     Raises:
@@ -25,13 +25,17 @@ def make_env(config: AlgorithmConfig, worker_index: int = 0) -> gym.Env:
     """
     if config.env is None:
         raise ValueError("`env` is None: name one with `.environment('HalfCheetah-v5')`.")
-    made = create_env(config.env, config.env_config, worker_index)
+    made = create_env(config.env, config.env_config, worker_index, num_workers)
     check_env(made, config.env)
     return made
 
 
 def create_env(
-    env: Any, env_config: Mapping[str, Any] | None = None, worker_index: int = 0, **more: Any
+    env: Any,
+    env_config: Mapping[str, Any] | None = None,
+    worker_index: int = 0,
+    num_workers: int = 0,
+    **more: Any,
 ) -> Any:
     """Creates an environment as RLlib would; `package.module:name` is understood as well.
 
@@ -40,9 +44,11 @@ def create_env(
             id, or `package.module:name` of a class or function.
         env_config: The arguments.
         worker_index: Of the env runner.
+        num_workers: How many remote env runners there are.
         more: Further arguments, such as `render_mode`.
     """
-    context = EnvContext({**(env_config or {}), **more}, worker_index=worker_index)
+    arguments = {**(env_config or {}), **more}
+    context = EnvContext(arguments, worker_index=worker_index, num_workers=num_workers)
     if callable(env):
         silence_mujoco_of(env)
         return env(context)

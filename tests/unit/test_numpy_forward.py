@@ -19,7 +19,8 @@ def module_of(module_class, observations, actions=BOX, dtype="float32", **model)
     if module_class is DeterministicActorCriticRLModule:
         own = {"num_critics": 1, "action_layer": 0, "last_layer_bound": None}
     else:
-        own = {"policy_distribution": "gaussian", "uses_density_ratio": False}
+        own = {"policy_distribution": "gaussian", "learned_functions": ["v"]}
+        own |= {"fcnet_activation": "relu"}
     module = module_class(
         observation_space=observations,
         action_space=actions,

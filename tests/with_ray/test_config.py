@@ -13,6 +13,7 @@ from ray.rllib.env.multi_agent_env import MultiAgentEnv
 import rllib_geoffpac
 from rllib_cli.experiment import parse as experiments
 from rllib_geoffpac import ACEConfig, GeoffPACConfig, OffPACConfig
+from rllib_geoffpac.compat import SETTING_ATTRIBUTES
 from rllib_geoffpac.modules import MLPRLModule
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +32,7 @@ def config_of(algorithm):
 @pytest.mark.parametrize(("algorithm", "key", "value"), VALUES)
 def test_impossible_values_are_refused_by_name(algorithm, key, value):
     config = config_of(algorithm).environment(Walk)
-    setattr(config, key, value)
+    setattr(config, SETTING_ATTRIBUTES.get(key, key), value)
     with pytest.raises(ValueError) as error:
         config.validate()
     message = str(error.value)

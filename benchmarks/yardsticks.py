@@ -100,7 +100,8 @@ class BareLoop(Lanes):
             rows = [{**self.step(action), "chain_start": no_start} for action in actions]
             columns = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
             for chunk, learn in learner.chunks(columns):
-                learner.backend.run(chunk, learn)
+                # Waits for the answer: one thing after the other, as in one process.
+                learner.backend.run(chunk, learn).of_chunk()
 
 
 class TextbookLoop(Lanes):

@@ -66,10 +66,13 @@ SLOW = {
     # Folders that kill processes and wait for Ray to notice.
     "faults",
     # Files that take more than about 20 s each.
+    "test_backends",
     "test_benchmark",
     "test_checkpoint",
     "test_ddpg_td3",
     "test_determinism",
+    "test_docs_commands",
+    "test_docs_run",
     "test_every_key",
     "test_examples",
     "test_learner",
@@ -77,6 +80,7 @@ SLOW = {
     "test_metrics",
     "test_probe",
     "test_recorded_streams",
+    "test_refused_settings",
     "test_spaces",
     "test_train",
 }

@@ -58,6 +58,7 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
     """
 
     behavior_version = 0
+    eval_env_runner_group: EnvRunnerGroup | None
 
     @override(Algorithm)
     def setup(self, config: AlgorithmConfig) -> None:

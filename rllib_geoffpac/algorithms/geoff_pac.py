@@ -161,7 +161,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
 
         The baseline takes the constant part of V out of Z2, which the clipped rho turns into a
         force: away from the data where V < 0, where Geoff-PAC breaks, and toward them where V > 0.
-        The README's 'Results' compare it with the other departures.
+        docs/results.md compares it with the other departures.
 
         Example:
             >>> from rllib_geoffpac import GeoffPACConfig

@@ -84,7 +84,7 @@ def uniform_j_pi(num_episodes: int = 20) -> float:
 MARGIN = 9.0
 """Half of the uniform policy's -19. Over six seeds ACE reaches -5.7 +- 0.4 (standard deviation),
 Geoff-PAC with the baseline -6.1 +- 0.5 and with the truncated Gaussian too -6.3 +- 0.4; with the
-paper's settings Geoff-PAC breaks on Reacher (-25 +- 12), see the README."""
+paper's settings Geoff-PAC breaks on Reacher (-25 +- 12), see docs/results.md."""
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from ray.rllib.utils.checkpoints import Checkpointable
 
 MANIFEST = "geoffpac_manifest.json"
 WEIGHTS = "weights.npz"
-FORMAT = 1
+FORMAT = 2
 _BLOCK = 1 << 20
 
 

@@ -10,6 +10,8 @@ ENVIRONMENTS = dict.fromkeys(["GeoffPAC", "ACE", "OffPAC"], "CartPole-v1")
 def train(rllib_here, algorithm, env, settings):
     options = []
     for key, value in settings.items():
+        if callable(value):  # written as code is
+            value = f"{value.__module__}:{value.__name__}"
         written = yaml.safe_dump(value, default_flow_style=True).removesuffix("...\n").strip()
         options += ["--set", f"{key}={written}"]
     stop = "{training_iteration: 1}"

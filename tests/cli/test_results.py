@@ -10,6 +10,7 @@ import pytest
 from rllib_cli.errors import UserError
 from rllib_cli.evaluate import checkpoints
 from rllib_cli.plot import drawing, plots, results, statistics
+from rllib_geoffpac.checkpoints import FORMAT
 
 J_PI = "evaluation/env_runners/j_pi"
 
@@ -185,7 +186,8 @@ def test_weights_only_runs_no_code_of_a_checkpoint(tmp_path, monkeypatch, attack
 def test_a_checkpoint_that_differs_from_its_checksums_is_not_unpickled(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "class_and_ctor_args.pkl").write_bytes(pickle.dumps(_Attack()))
-    manifest = {"format": 1, "algorithm": ["ACE"], "files": {"class_and_ctor_args.pkl": [3, "0"]}}
+    files = {"class_and_ctor_args.pkl": [3, "0"]}
+    manifest = {"format": FORMAT, "algorithm": ["ACE"], "files": files}
     (tmp_path / "geoffpac_manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(UserError, match="damaged"):
         checkpoints.load_config(tmp_path, weights_only=False)

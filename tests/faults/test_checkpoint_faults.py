@@ -137,7 +137,7 @@ def damage_the_manifest(copy):
 
 def change_format(copy):
     manifest = json.loads((copy / MANIFEST).read_text())
-    (copy / MANIFEST).write_text(json.dumps(manifest | {"format": 2}))
+    (copy / MANIFEST).write_text(json.dumps(manifest | {"format": 1}))
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def change_format(copy):
         (lose_a_file, "lacks algorithm_state.pkl.*earlier"),
         (lose_the_manifest, "no complete checkpoint.*interrupted.*earlier"),
         (damage_the_manifest, "is damaged: .*manifest.*earlier"),
-        (change_format, "has format 2, this version of rllib_geoffpac reads format 1"),
+        (change_format, "has format 1, this version of rllib_geoffpac reads format 2"),
     ],
 )
 def test_a_damaged_checkpoint_is_refused_and_changes_nothing(algorithm, copy, damage, message):

@@ -263,6 +263,13 @@ def test_nothing_but_the_memory_changes_without_learning(kernel):
 
 
 @pytest.mark.parametrize("kernel", ["torch", "fast"])
+def test_denormal_numbers_are_left_to_others_as_they_are(kernel):
+    run = run_of("geoff_pac", kernel)
+    run.learn(1)
+    assert np.array([5e-324])[0] * 1 > 0
+
+
+@pytest.mark.parametrize("kernel", ["torch", "fast"])
 def test_a_snapshot_brings_everything_back(kernel):
     run, other = run_of("geoff_pac", kernel), run_of("geoff_pac", kernel)
     run.learn(1)

@@ -110,7 +110,7 @@ def test_counterfactual_values_and_action_values_solve_their_equations(problem, 
 def test_closed_form_of_u_where_gamma_is_constant(problem, gamma, gamma_hat):
     """u = (gamma v_gamma - gamma_hat v_gamma_hat) / (gamma - gamma_hat) for i = 1."""
     if abs(gamma - gamma_hat) < 0.01:  # the division takes the digits away there
-        gamma_hat = 0.5 * gamma
+        gamma_hat = gamma + 0.02
     mdp, logits, _ = problem
     policy = softmax_policy(logits)
 
@@ -120,9 +120,7 @@ def test_closed_form_of_u_where_gamma_is_constant(problem, gamma, gamma_hat):
 
     u = values(gamma).counterfactual_values(policy, gamma_hat)
     v_gamma, v_gamma_hat = values(gamma).values(policy), values(gamma_hat).values(policy)
-    expected = (gamma * v_gamma - gamma_hat * v_gamma_hat) / (gamma - gamma_hat or 1.0)
-    if gamma == gamma_hat:  # both 0: u = v
-        expected = v_gamma
+    expected = (gamma * v_gamma - gamma_hat * v_gamma_hat) / (gamma - gamma_hat)
     assert_close(u, expected)
 
 

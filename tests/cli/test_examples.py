@@ -2,7 +2,7 @@
 
 import pytest
 
-from rllib_cli import examples
+from rllib_cli.example import catalog
 from rllib_cli.experiment import checks
 from rllib_cli.experiment import parse as experiments
 
@@ -13,7 +13,7 @@ SWEEPS = (
     "halfcheetah_ace_lambda1",
     "two_circle_gamma_hat_lambda2",
 )
-IDS = [example.id for example in examples.list_examples()]
+IDS = [example.id for example in catalog.list_examples()]
 
 
 def test_every_algorithm_has_every_task_and_the_papers_sweeps_are_there():
@@ -27,7 +27,7 @@ def test_every_algorithm_has_every_task_and_the_papers_sweeps_are_there():
 def test_an_example_says_how_to_run_it_and_passes_all_checks(example_id):
     from rllib_cli.experiment import rllib_checks
 
-    example = examples.get_example(example_id)
+    example = catalog.get_example(example_id)
     header = [line for line in example.text.splitlines() if line.startswith("#")]
     assert len(header) >= 3 and any("rllib " in line for line in header)
     loaded = experiments.parse(example.text, example_id)
@@ -40,4 +40,4 @@ def test_list_and_get_show_the_examples(rllib):
     listed = rllib("example", "list")
     assert [line.split()[0] for line in listed.out.splitlines()] == IDS
     got = rllib("example", "get", "geoffpac/reacher")
-    assert got.out == examples.get_example("geoffpac/reacher").text
+    assert got.out == catalog.get_example("geoffpac/reacher").text

@@ -33,7 +33,7 @@ def _root() -> Any:
     installed = resources.files("rllib_cli") / "tuned_examples"
     if installed.is_dir():
         return installed
-    return Path(__file__).resolve().parent.parent / "tuned_examples"
+    return Path(__file__).resolve().parents[2] / "tuned_examples"
 
 
 def list_examples() -> list[Example]:

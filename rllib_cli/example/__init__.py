@@ -1,0 +1,1 @@
+"""`rllib example`: the tuned examples that come with the package."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from paper.entries import Entry
-from rllib_cli.plot.statistics import Interval
+from rllib_cli.results.statistics import Interval
 
 
 def cell(found: Interval) -> str:

@@ -20,8 +20,9 @@ from paper.entries import entries
 from paper.places import DATA, EXAMPLES, ROOT
 from rllib_cli.errors import UserError
 from rllib_cli.experiment import parse as experiments
-from rllib_cli.plot import plots, results
-from rllib_cli.plot.results import TrialResult
+from rllib_cli.plot import plots
+from rllib_cli.results import reading
+from rllib_cli.results.reading import TrialResult
 
 
 def commands() -> dict[str, str]:
@@ -49,7 +50,7 @@ def main() -> None:
     arguments = parser.parse_args()
     try:
         if arguments.runs:
-            curves.write(curves.of_trials(_known(results.load(arguments.runs))))
+            curves.write(curves.of_trials(_known(reading.load(arguments.runs))))
         table = curves.read()
         found, compared = entries(table), levels.read()
         summary.write(found, commands(), DATA / "summary.csv")

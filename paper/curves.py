@@ -15,7 +15,7 @@ import pandas as pd
 from paper.places import CURVES
 from paper.variants import variant_name
 from rllib_cli.errors import UserError
-from rllib_cli.plot.results import TrialResult, evaluated_at
+from rllib_cli.results.reading import TrialResult, evaluated_at
 from rllib_cli.run.progress import STEPS
 
 COLUMNS = [

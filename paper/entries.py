@@ -11,8 +11,8 @@ import pandas as pd
 
 from paper import variants
 from paper.variants import PAPER
-from rllib_cli.plot import statistics
-from rllib_cli.plot.statistics import Interval
+from rllib_cli.results import statistics
+from rllib_cli.results.statistics import Interval
 
 MEASURED_TASKS = ["HalfCheetah-v5", "Walker2d-v5", "Hopper-v5", "Reacher-v5", "Swimmer-v5"]
 TASKS = [*MEASURED_TASKS, "TwoCircle-v0"]

@@ -17,8 +17,8 @@ from paper.places import EXAMPLES, PUBLISHED
 from paper.variants import variant_name
 from rllib_cli.errors import UserError
 from rllib_cli.experiment import parse as experiments
-from rllib_cli.plot.results import flat_settings
-from rllib_cli.plot.statistics import INTERVAL_SEEDS
+from rllib_cli.results.reading import flat_settings
+from rllib_cli.results.statistics import INTERVAL_SEEDS
 from rllib_cli.run.progress import STEPS
 
 # Mark, title, table, mark.

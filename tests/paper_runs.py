@@ -5,7 +5,7 @@ import json
 import pandas as pd
 
 from paper import curves
-from rllib_cli.plot import results
+from rllib_cli.results import reading
 
 EXPERIMENT = "reacher-variants-geoffpac"
 COMMANDS = {EXPERIMENT: "rllib train file tuned_examples/figures/reacher_variants.yaml"}
@@ -44,5 +44,5 @@ def write_trial(
 
 def collected(folder):
     """The curves of all trials below a folder, as one table."""
-    frames = curves.of_trials(results.load([str(folder)]))
+    frames = curves.of_trials(reading.load([str(folder)]))
     return pd.concat(frames.values(), ignore_index=True)

@@ -9,8 +9,8 @@ import pandas as pd
 
 from paper.entries import Entry
 from paper.variants import variant_settings
-from rllib_cli.plot import statistics
 from rllib_cli.plot.plots import Row
+from rllib_cli.results import statistics
 
 
 def setting_rows(

@@ -13,8 +13,8 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from rllib_cli.plot import statistics
 from rllib_cli.plot.plots import Row, short
+from rllib_cli.results import statistics
 
 # matplotlib types the keys as literals, hence Any.
 STYLE: dict[Any, Any] = {

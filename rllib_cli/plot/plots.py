@@ -15,9 +15,9 @@ import numpy as np
 from rllib_cli import plugins, storage
 from rllib_cli.errors import UserError
 from rllib_cli.experiment.result_keys import STEPS, STEPS_OFFLINE
-from rllib_cli.plot import results, statistics
-from rllib_cli.plot.results import TrialResult
-from rllib_cli.plot.statistics import Interval
+from rllib_cli.results import reading, statistics
+from rllib_cli.results.reading import TrialResult
+from rllib_cli.results.statistics import Interval
 from rllib_geoffpac.validation import did_you_mean
 
 FORMATS = (".png", ".pdf", ".svg")
@@ -90,15 +90,15 @@ def plot(
         UserError: If there is nothing to draw, or matplotlib is missing.
     """
     target = _check_out(out, paths)
-    trials = results.load(paths)
-    metric = results.common_metric(trials, metric)
+    trials = reading.load(paths)
+    metric = reading.common_metric(trials, metric)
     trials = [trial for trial in trials if len(trial.curve(metric)[0])]
-    panels = results.group(trials, ["env"] if _has_panels(trials, by) else [])
+    panels = reading.group(trials, ["env"] if _has_panels(trials, by) else [])
     keys = _check_by(list(panels.values()), by)
     grouped = [
         (_row(members, key, keys, metric, *panel), members)
         for panel, part in panels.items()
-        for key, members in results.group(part, keys).items()
+        for key, members in reading.group(part, keys).items()
     ]
     figure, kind = _draw(grouped, keys, metric, trials)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -132,7 +132,7 @@ def _check_by(panels: list[list[TrialResult]], by: list[str] | None) -> list[str
     trials = [trial for panel in panels for trial in panel]
     if by is None:
         # What differs only from environment to environment tells no curves apart.
-        keys = list(dict.fromkeys(key for panel in panels for key in results.differing_keys(panel)))
+        keys = list(dict.fromkeys(key for panel in panels for key in reading.differing_keys(panel)))
         if not keys and len(panels) == 1 and len({trial.experiment for trial in trials}) > 1:
             return ["experiment"]
         return keys

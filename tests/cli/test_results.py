@@ -9,7 +9,8 @@ import pytest
 
 from rllib_cli.errors import UserError
 from rllib_cli.evaluate import checkpoints
-from rllib_cli.plot import drawing, plots, results, statistics
+from rllib_cli.plot import drawing, plots
+from rllib_cli.results import reading, statistics
 from rllib_geoffpac.checkpoints import FORMAT
 
 J_PI = "evaluation/env_runners/j_pi"
@@ -38,7 +39,7 @@ def report(iteration, value, evaluated_at=None, **more):
 
 def test_of_an_iteration_that_was_repeated_after_a_resume_the_later_report_counts(tmp_path):
     write_trial(tmp_path / "e" / "t", {}, [report(1, 1.0), report(2, 9.0), report(2, 2.0)])
-    (trial,) = results.load([str(tmp_path)])
+    (trial,) = reading.load([str(tmp_path)])
     steps, values = trial.curve(J_PI)
     assert steps.tolist() == [100, 200] and values.tolist() == [1.0, 2.0]
 
@@ -46,14 +47,14 @@ def test_of_an_iteration_that_was_repeated_after_a_resume_the_later_report_count
 def test_a_repeated_evaluation_counts_once_and_where_it_was_made(tmp_path):
     lines = [report(1, 1.0, 100), report(2, 1.0, 100), report(3, 5.0, 300)]
     write_trial(tmp_path / "e" / "t", {}, lines)
-    (trial,) = results.load([str(tmp_path)])
+    (trial,) = reading.load([str(tmp_path)])
     steps, values = trial.curve(J_PI)
     assert steps.tolist() == [100, 300] and values.tolist() == [1.0, 5.0]
 
 
 def test_what_was_not_measured_yet_is_left_out(tmp_path):
     write_trial(tmp_path / "e" / "t", {}, [report(1, float("nan")), report(2, 2.0)])
-    (trial,) = results.load([str(tmp_path)])
+    (trial,) = reading.load([str(tmp_path)])
     assert trial.curve(J_PI)[0].tolist() == [200]
 
 
@@ -61,7 +62,7 @@ def test_a_line_cut_by_a_crash_is_left_out(tmp_path):
     write_trial(tmp_path / "e" / "t", {}, [report(1, 1.0)])
     with open(tmp_path / "e" / "t" / "result.json", "a") as file:
         file.write('{"training_iteration": 2, "eval')
-    assert len(results.load([str(tmp_path)])[0].reports) == 1
+    assert len(reading.load([str(tmp_path)])[0].reports) == 1
 
 
 def test_curves_are_grouped_by_what_differs_but_the_seed(tmp_path):
@@ -144,7 +145,7 @@ def test_of_too_many_settings_the_best_in_all_panels_are_drawn():
 
 def test_final_performance_is_the_mean_over_the_last_tenth(tmp_path):
     write_trial(tmp_path / "e" / "t", {}, [report(k, float(k)) for k in range(1, 21)])
-    (trial,) = results.load([str(tmp_path)])
+    (trial,) = reading.load([str(tmp_path)])
     assert statistics.final_mean(*trial.curve(J_PI)) == pytest.approx((18 + 19 + 20) / 3)
 
 

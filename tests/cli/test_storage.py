@@ -11,7 +11,8 @@ from rllib_cli import folders, storage
 from rllib_cli.errors import UserError
 from rllib_cli.evaluate import checkpoints
 from rllib_cli.experiment.parse import Experiment
-from rllib_cli.plot import plots, results
+from rllib_cli.plot import plots
+from rllib_cli.results import reading
 
 SWEEP = (
     "example", "run", "smoke/two_circle_sweep", "--set", "gamma_hat=0.9", "--set", "lambda_2=1",
@@ -122,7 +123,7 @@ def test_results_are_read_without_the_checkpoints(uri):
         assert [path.name for path in folder.rglob("*.*")] == ["result.json"]
     assert not folder.exists()
     for place in (uri, trial):
-        (loaded,) = results.load([place])
+        (loaded,) = reading.load([place])
         assert (loaded.run, loaded.experiment, loaded.params) == ("ACE", "run", {"seed": 1})
         assert loaded.reports == [{"training_iteration": 1, "x": 2}]
     with pytest.raises(UserError, match="no trial reported"):

@@ -10,7 +10,7 @@ from paper_runs import COMMANDS, LEVELS, STEPS, collected, write_trial
 from paper import cells, collect, curves, entries, paired, publish, summary, tables
 from paper.levels import RANDOM
 from rllib_cli.errors import UserError
-from rllib_cli.plot import results
+from rllib_cli.results import reading
 
 
 def test_interquartile_mean_leaves_out_the_outer_quarters():
@@ -160,7 +160,7 @@ def test_seeds_that_come_later_join_the_committed_ones(tmp_path):
     write_trial(later, 3, [-20.0, -9.0])
     folder = tmp_path / "curves"
     for runs in (committed, later):
-        curves.write(curves.of_trials(results.load([str(runs)])), folder)
+        curves.write(curves.of_trials(reading.load([str(runs)])), folder)
     merged = curves.read(folder)
     assert list(merged["seed"]) == [0, 0, 1, 1, 2, 2, 3, 3]
     assert list(merged["j_pi"]) == [-20, -6.5, -20, -7, -20, -8, -20, -9]

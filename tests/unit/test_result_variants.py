@@ -8,7 +8,7 @@ from paper.entries import MEASURED_TASKS
 from paper.places import EXAMPLES
 from paper.variants import PAPER, ROBUST, shown, variant_name, variant_settings
 from rllib_cli.experiment import parse as experiments
-from rllib_cli.plot.results import flat_settings
+from rllib_cli.results.reading import flat_settings
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""What runs leave behind: read from the folders that Tune writes, and summed up over seeds."""

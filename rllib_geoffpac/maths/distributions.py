@@ -18,7 +18,13 @@ The Gaussian's density is the paper's, not clipped to the box: it breaks coverag
 E_mu[rho] = P_pi(a in box) < 1. The truncated Gaussian and the Beta have exactly the box as their
 support, so E_mu[rho] = 1 and E_mu[rho grad log pi] = 0.
 
-Densities and entropies work on arrays of any library (`maths.arrays`), sampling is numpy's.
+Densities, entropies and differentiable actions work on arrays of any library (`maths.arrays`),
+sampling is numpy's.
+
+Action values Q(s, a) see an action as a vector `[N, action_size]`: a Box's in the unit box, a
+Discrete's one-hot. Then E_{a ~ pi}[Q(s, a)] is, for both, Q at `differentiable_action`: a Box's
+sample, through which gradients flow, and for Discrete, where Q is linear in the one-hot vector, the
+probabilities, which make it the exact sum.
 """
 
 from __future__ import annotations
@@ -39,6 +45,7 @@ from rllib_geoffpac.maths.arrays import (
     log_softmax,
     namespace,
     normal_mass,
+    one_hot,
     softplus,
     special,
 )
@@ -49,6 +56,7 @@ from rllib_geoffpac.maths.beta import (
     beta_sample,
     concentrations,
 )
+from rllib_geoffpac.maths.truncated_gaussian import truncated_gaussian_sample
 
 Rng = np.random.Generator | Sequence[np.random.Generator]
 
@@ -69,12 +77,14 @@ class PolicyDistribution(ABC):
     Attributes:
         action_space: The environment's action space.
         num_outputs: Size of the network's output for this distribution.
+        action_size: Size of an action as the vector that action values see.
         has_global_std: True if the policy owns a state-independent `std_parameter[d]`
             (initially 0: a std of about softplus(0) = 0.69 in the unit box).
     """
 
     action_space: gym.Space
     num_outputs: int
+    action_size: int
     has_global_std: bool
 
     @abstractmethod
@@ -88,6 +98,25 @@ class PolicyDistribution(ABC):
     def std(self, std_parameter: Array | None) -> Array | None:
         """Returns the standard deviation[d] in the unit box, None where there is no global one."""
         return None
+
+    @abstractmethod
+    def encode(self, actions: Array, like: Array) -> Array:
+        """Returns `actions[N, ...]` in the env's units as vectors[N, action_size].
+
+        `like` gives library, dtype and device.
+        """
+
+    @abstractmethod
+    def differentiable_action(
+        self, outputs: Array, std_parameter: Array | None, noise: Array
+    ) -> Array:
+        """Returns a'[N, action_size], differentiable in outputs and std: see the module's head.
+
+        Args:
+            outputs: [N, num_outputs].
+            std_parameter: [d] or None.
+            noise: [N, action_size] uniform numbers in [0, 1]; a Discrete needs none of them.
+        """
 
     @abstractmethod
     def sample(self, outputs: np.ndarray, std_parameter: np.ndarray | None, rng: Rng) -> np.ndarray:
@@ -112,7 +141,7 @@ class Categorical(PolicyDistribution):
 
     def __init__(self, action_space: gym.spaces.Discrete):
         self.action_space = action_space
-        self.num_outputs = int(action_space.n)
+        self.num_outputs = self.action_size = int(action_space.n)
         self.start = int(action_space.start)
 
     def log_prob(self, outputs: Array, std_parameter: Array | None, actions: Array) -> Array:
@@ -121,6 +150,14 @@ class Categorical(PolicyDistribution):
     def entropy(self, outputs: Array, std_parameter: Array | None) -> Array:
         log_probs = log_softmax(outputs)
         return -(namespace(outputs).exp(log_probs) * log_probs).sum(-1)
+
+    def encode(self, actions: Array, like: Array) -> Array:
+        return one_hot(actions.reshape(-1) - self.start, self.action_size, like)
+
+    def differentiable_action(
+        self, outputs: Array, std_parameter: Array | None, noise: Array
+    ) -> Array:
+        return namespace(outputs).exp(log_softmax(outputs))
 
     def sample(self, outputs: np.ndarray, std_parameter: np.ndarray | None, rng: Rng) -> np.ndarray:
         logits = np.asarray(outputs, dtype=np.float64)
@@ -147,15 +184,14 @@ class BoxDistribution(PolicyDistribution):
 
     def __init__(self, action_space: gym.spaces.Box):
         self.action_space, self.box = action_space, UnitBox(action_space)
-        self.num_outputs = self.box.size
+        self.num_outputs = self.action_size = self.box.size
+
+    def encode(self, actions: Array, like: Array) -> Array:
+        center, half_width = constant(self.box.center, like), constant(self.box.half_width, like)
+        return (as_type(actions.reshape(-1, self.box.size), like) - center) / half_width
 
     def to_env(self, actions: np.ndarray) -> np.ndarray:
         return self.box.clip(np.asarray(actions).reshape(-1, *self.action_space.shape))
-
-    def _to_unit(self, actions: Array, like: Array) -> Array:
-        """`actions[N, *shape]` in the env's units to [N, d] in the unit box, for any library."""
-        center, half_width = constant(self.box.center, like), constant(self.box.half_width, like)
-        return (as_type(actions.reshape(-1, self.box.size), like) - center) / half_width
 
 
 class DiagonalGaussian(BoxDistribution):
@@ -165,7 +201,7 @@ class DiagonalGaussian(BoxDistribution):
 
     def log_prob(self, outputs: Array, std_parameter: Array | None, actions: Array) -> Array:
         mean, std = namespace(outputs).tanh(outputs), self.std(std_parameter)
-        z = (self._to_unit(actions, outputs) - mean) / std
+        z = (self.encode(actions, outputs) - mean) / std
         log_density = -0.5 * z**2 - LOG_SQRT_2PI - self._log_normaliser(mean, std)
         return log_density.sum(-1) - self.box.log_volume_scale
 
@@ -176,6 +212,14 @@ class DiagonalGaussian(BoxDistribution):
 
     def std(self, std_parameter: Array | None) -> Array:
         return softplus(std_parameter)
+
+    def differentiable_action(
+        self, outputs: Array, std_parameter: Array | None, noise: Array
+    ) -> Array:
+        """tanh(y) + s Phi^-1(u), clipped to the box as the environment does."""
+        normal = special(noise).ndtri(noise.clip(QUANTILE_MARGIN, 1 - QUANTILE_MARGIN))
+        mean, std = namespace(outputs).tanh(outputs), self.std(std_parameter)
+        return (mean + std * normal).clip(-1, 1)
 
     def sample(self, outputs: np.ndarray, std_parameter: np.ndarray | None, rng: Rng) -> np.ndarray:
         mean, std = self._mean_and_std(outputs, std_parameter)
@@ -214,6 +258,12 @@ class TruncatedGaussian(DiagonalGaussian):
     def std(self, std_parameter: Array | None) -> Array:
         return softplus(std_parameter) + MIN_TRUNCATED_STD
 
+    def differentiable_action(
+        self, outputs: Array, std_parameter: Array | None, noise: Array
+    ) -> Array:
+        mean = namespace(outputs).tanh(outputs)
+        return truncated_gaussian_sample(noise, mean, self.std(std_parameter) + 0 * mean)
+
     def sample(self, outputs: np.ndarray, std_parameter: np.ndarray | None, rng: Rng) -> np.ndarray:
         mean, std = self._mean_and_std(outputs, std_parameter)
         low, high = (-1 - mean) / std, (1 - mean) / std
@@ -244,13 +294,18 @@ class Beta(BoxDistribution):
         self.num_outputs = 2 * self.box.size
 
     def log_prob(self, outputs: Array, std_parameter: Array | None, actions: Array) -> Array:
-        x = (self._to_unit(actions, outputs) + 1) / 2
+        x = (self.encode(actions, outputs) + 1) / 2
         log_density = beta_log_density(x, *self._shapes(outputs)) - LOG_2
         return log_density.sum(-1) - self.box.log_volume_scale
 
     def entropy(self, outputs: Array, std_parameter: Array | None) -> Array:
         per_dimension = beta_entropy(*self._shapes(outputs)) + LOG_2
         return per_dimension.sum(-1) + self.box.log_volume_scale
+
+    def differentiable_action(
+        self, outputs: Array, std_parameter: Array | None, noise: Array
+    ) -> Array:
+        return 2 * beta_sample(noise, *self._shapes(outputs)) - 1
 
     def sample(self, outputs: np.ndarray, std_parameter: np.ndarray | None, rng: Rng) -> np.ndarray:
         alpha, beta = self._shapes(np.asarray(outputs, dtype=np.float64))

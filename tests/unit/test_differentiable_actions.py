@@ -4,8 +4,6 @@ grad E[f(a)] from the samples' derivatives (quantiles on a grid) and from the de
 (points on a grid) share nothing but the distribution.
 """
 
-import importlib
-
 import gymnasium as gym
 import numpy as np
 import pytest

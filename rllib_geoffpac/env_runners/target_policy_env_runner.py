@@ -263,7 +263,8 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
         if observations.is_floating_point():
             observations = observations.to(self.module.dtype)
         outputs = self.module.forward_inference({Columns.OBS: observations})
-        return outputs[Columns.ACTION_DIST_INPUTS].numpy()
+        inputs = outputs[Columns.ACTION_DIST_INPUTS]
+        return inputs[:, : self.module.distribution.num_outputs].numpy()
 
     def _longest_episode(self) -> float:
         if self.config.evaluation_horizon is not None:

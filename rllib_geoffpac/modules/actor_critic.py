@@ -14,6 +14,7 @@ from torch import nn
 
 from rllib_geoffpac.maths.arrays import softplus
 from rllib_geoffpac.maths.distributions import PolicyDistribution, make_distribution
+from rllib_geoffpac.modules.action_distribution import distribution_inputs
 from rllib_geoffpac.modules.exact_state import ExactStateRLModule
 from rllib_geoffpac.updates.learned import LEARNED, LearnedFunction
 
@@ -115,5 +116,6 @@ class EmphaticRLModule(ExactStateRLModule, InferenceOnlyAPI, TargetNetworkAPI, V
 
     @override(RLModule)
     def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        """The policy's outputs; `self.distribution` says what they stand for."""
-        return {Columns.ACTION_DIST_INPUTS: self.pi(batch[Columns.OBS])}
+        """What pi's actions depend on; `get_inference_action_dist_cls` makes actions of it."""
+        outputs = self.pi(self.observations_of(batch))
+        return {Columns.ACTION_DIST_INPUTS: distribution_inputs(outputs, self.std_parameter)}

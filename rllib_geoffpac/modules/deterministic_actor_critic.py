@@ -185,5 +185,5 @@ class DeterministicActorCriticRLModule(ExactStateRLModule, InferenceOnlyAPI, Tar
 
     @override(RLModule)
     def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        """The action in the unit box; `self.distribution` scales it to the environment's."""
-        return {Columns.ACTION_DIST_INPUTS: self.policy(batch[Columns.OBS])}
+        """The action in the unit box; `get_inference_action_dist_cls` scales it to the env's."""
+        return {Columns.ACTION_DIST_INPUTS: self.policy(self.observations_of(batch))}

@@ -248,4 +248,4 @@ def test_the_algorithm_gives_its_module_with_the_present_weights(ray):
             assert np.array_equal(value, learned.state_dict()[name].numpy())
         observations = torch.zeros(3, 3)
         outputs = after.forward_inference({"obs": observations})["action_dist_inputs"]
-        assert torch.equal(outputs, learned.pi(observations))
+        assert torch.equal(outputs[:, :2], learned.pi(observations))

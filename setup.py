@@ -46,7 +46,7 @@ setup(
         "fast": ["jax>=0.7", "jaxlib"],
         "plots": ["matplotlib>=3.9", "scipy>=1.15"],
         "video": ["imageio[ffmpeg]>=2.34"],
-        "offline": ["minari[hdf5]>=0.5.3; python_version >= '3.11'"],
+        "offline": ["minari[hdf5]>=0.5.3; python_version >= '3.11'", "msgpack-numpy>=0.4.8"],
         "docs": [
             "mkdocs>=1.6",
             "mkdocs-material>=9.5",

@@ -100,7 +100,9 @@ class Section:
 
 
 _EPISODE = "once an episode has ended"
-_SECOND_TERM = "with `gamma_hat` or `overlap_coeff` above 0"
+_SECOND_TERM = "with `gamma_hat` or `overlap_coeff` above 0, in the backward view"
+_ONE_ROW = "in the backward view, without actor replay"
+_OVERLAP = "with `overlap_target`, once the actor learns"
 _UPDATE = "from the first update on"
 _FIRST = "in the first result; NaN later"
 
@@ -331,6 +333,13 @@ SECTIONS = (
                 algorithms=("GeoffPAC",),
             ),
             Metric(
+                "counterfactual_value_loss",
+                "reward^2",
+                "loss of U: rho (delta^u)^2 / 2",
+                "with `view='forward'` and `gamma_hat` above 0",
+                algorithms=("GeoffPAC",),
+            ),
+            Metric(
                 "density_ratio_mean", "", "C(S_t) before its clip; the normalisation pulls it to 1"
             ),
             Metric(
@@ -345,10 +354,24 @@ SECTIONS = (
                 "share",
                 "(sum rho)^2 / (n sum rho^2): near 0 when pi has left mu's data",
             ),
+            Metric(
+                "overlap",
+                "",
+                "E_mu[min(rho, rho_clip)] of what the actor learns from, held at `overlap_target`",
+                _OVERLAP,
+            ),
+            Metric(
+                "overlap_multiplier", "", "eta, the strength of the force that does it", _OVERLAP
+            ),
             Metric("f1_mean", "", "F1_t, the follow-on trace"),
             Metric("m1_mean", "", "M1_t, the emphasis of the first term"),
             Metric("f2_norm", "", "norm of F2_t, mean over lanes", _SECOND_TERM),
-            Metric("z1_norm", "", "norm of the ascent direction's first term, before clipping"),
+            Metric(
+                "z1_norm",
+                "",
+                "norm of the ascent direction's first term, before clipping",
+                _ONE_ROW,
+            ),
             Metric("z2_norm", "", "norm of its second term", _SECOND_TERM),
             Metric("value_mean", "reward", "running mean of V(S_t): the baseline b"),
             Metric("value_std", "reward", "its standard deviation: the scale of the overlap force"),
@@ -382,7 +405,7 @@ SECTIONS = (
             Metric("learn_seconds", "s", "spent on learning in this iteration, transport included"),
             Metric("diverged", "", "1 if a loss or a parameter is NaN or infinite, else 0"),
             Metric("total_loss", "reward^2", "`value_loss` or `critic_loss`, by RLlib's name"),
-            Metric("<network>_learning_rate", "", "of the optimizer of pi, V, C or Q"),
+            Metric("<network>_learning_rate", "", "of the optimizer of pi, V, C, U or Q"),
             Metric("num_trainable_parameters", "parameters", "of the optimizers", _FIRST),
             Metric("num_non_trainable_parameters", "parameters", "the target copies", _FIRST),
             Metric("module_train_batch_size_mean", "locksteps", "rows of a batch, by RLlib's name"),

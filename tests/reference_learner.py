@@ -102,17 +102,25 @@ class ReferenceLearner:
         start = getattr(module.pi[0], "start", None)
         std = [] if module.std_parameter is None else [module.std_parameter]
         rates = {
-            "pi": config.actor_lr or config.lr,
-            "v": config.value_lr or config.lr,
-            "c": config.density_ratio_lr or config.lr,
+            "v": config.value_lr,
+            "c": config.density_ratio_lr,
+            "u": config.counterfactual_value_lr,
         }
         self.has_std = bool(std)
-        self.pi = Network([*module.pi.parameters(), *std], rates["pi"], config, start)
-        self.v = Network(list(module.v.parameters()), rates["v"], config, start)
-        self.c = None
-        if config.gamma_hat > 0:
-            self.c = Network(list(module.c.parameters()), rates["c"], config, start)
+        theta = [*module.pi.parameters(), *std]
+        self.pi = Network(theta, config.actor_lr or config.lr, config, start)
+        used = {"v": True, "c": config.gamma_hat > 0}
+        used["u"] = config.gamma_hat > 0 and config.view == "forward"
+        self.critics = {
+            name: Network(
+                list(getattr(module, name).parameters()), rate or config.lr, config, start
+            )
+            for name, rate in rates.items()
+            if used[name]
+        }
+        self.v, self.c = self.critics["v"], self.critics.get("c")
         self.sync_targets()
+        self.eta = 0.0  # multiplier of the overlap target
         self.num_lanes = config.num_lanes
         self.size = sum(t.numel() for t in self.pi.tensors)
         self.previous = [None] * self.num_lanes  # per lane: what is left of transition t - 1
@@ -123,8 +131,7 @@ class ReferenceLearner:
         self.gamma_hat = config.gamma_hat if config.gamma_hat > 0 else config.overlap_gamma_hat
 
     def sync_targets(self):
-        self.v_target = self.v.copies()
-        self.c_target = None if self.c is None else self.c.copies()
+        self.targets = {name: critic.copies() for name, critic in self.critics.items()}
 
     # pi ------------------------------------------------------------------------------------
 
@@ -175,6 +182,7 @@ class ReferenceLearner:
         return total
 
     def rho(self, transitions):
+        """rho_t, clipped."""
         with torch.no_grad():
             log_pi = self.log_pi(transitions).tolist()
         ratios = [math.exp(p - t.behavior_logp) for p, t in zip(log_pi, transitions, strict=True)]
@@ -198,7 +206,7 @@ class ReferenceLearner:
 
     def deltas(self, transitions):
         with torch.no_grad():
-            following = self.v([t.value_successor for t in transitions], self.v_target)[:, 0]
+            following = self.v([t.value_successor for t in transitions], self.targets["v"])[:, 0]
         targets = [
             t.reward + t.discount * v for t, v in zip(transitions, following.tolist(), strict=True)
         ]
@@ -207,10 +215,26 @@ class ReferenceLearner:
     def learn_critics(self, batch):
         weights = torch.tensor(self.rho(batch), dtype=torch.float64)
         loss = (weights * self.deltas(batch) ** 2).sum() / 2 / len(batch)
-        v_gradients = torch.autograd.grad(loss, self.v.tensors)
+        self.v.descend(torch.autograd.grad(loss, self.v.tensors))
         if self.c is not None:
             self.c.descend(self.density_ratio_gradients(batch))
-        self.v.descend(v_gradients)
+        if "u" in self.critics:
+            self.critics["u"].descend(self.counterfactual_gradients(batch))
+
+    def counterfactual_gradients(self, batch):
+        """Of U, from the transitions that lead somewhere in the chain."""
+        u, chain = self.critics["u"], [t for t in batch if not t.cut]
+        if not chain:
+            return [torch.zeros_like(t) for t in u.tensors]
+        here = u([t.state for t in chain])[:, 0]
+        with torch.no_grad():
+            there = u([t.chain_successor for t in chain], self.targets["u"])[:, 0].tolist()
+        values, loss = self.values(chain).tolist(), 0.0
+        for k, (transition, rho) in enumerate(zip(chain, self.rho(chain), strict=True)):
+            reward = self.interest(transition.state) * values[k]
+            error = reward + self.config.gamma_hat * there[k] - here[k]
+            loss = loss + rho * error**2 / 2 / len(chain)
+        return torch.autograd.grad(loss, u.tensors)
 
     def density_ratio_gradients(self, batch):
         gamma_hat, chain = self.config.gamma_hat, [t for t in batch if not t.cut]
@@ -218,7 +242,7 @@ class ReferenceLearner:
             return [torch.zeros_like(t) for t in self.c.tensors]
         ratios = self.density_ratios([t.chain_successor for t in chain])
         with torch.no_grad():
-            before = self.density_ratios([t.state for t in chain], self.c_target)
+            before = self.density_ratios([t.state for t in chain], self.targets["c"])
         pairs = zip(self.rho(chain), before.tolist(), strict=True)
         targets = [gamma_hat * rho * ratio + (1 - gamma_hat) for rho, ratio in pairs]
         loss = ((torch.tensor(targets, dtype=torch.float64) - ratios) ** 2).sum() / 2 / len(chain)
@@ -241,24 +265,97 @@ class ReferenceLearner:
             state = state.astype(np.float64)
         return float(np.reshape(self.config.interest_fn(state[None]), -1)[0])
 
-    def ascent_directions(self, transitions):
-        """Z1 + Z2 of every lane, advancing F1 and F2."""
+    def ascent_direction(self, transitions, replayed):
+        """What the actor ascends, advancing F1 and F2."""
+        config, actor_rows = self.config, self.config.actor_replay_batch_size
+        batch = [t for row in [transitions, *replayed[:actor_rows]] for t in row]
+        if config.view == "forward" or actor_rows:
+            terms = self.forward_terms(batch)
+            score_weights = [(z1 + z2, score) for z1, z2, score in terms]
+            directions = [weight * score for weight, score in score_weights]
+            own = [weight for weight, _ in score_weights]
+        else:
+            directions, own = self.backward_terms(transitions)
+        if config.overlap_target is not None:
+            directions = self.held_to_the_data(batch, directions, own)
+        return sum(directions) / len(directions)
+
+    def held_to_the_data(self, batch, directions, own):
+        """The directions with the overlap's force, and one step of eta."""
+        rhos, scores = self.rho(batch), self.scores(batch)
+        mean = sum(own) / len(own)
+        deviation = math.sqrt(sum((w - mean) ** 2 for w in own) / len(own))
+        size = math.sqrt(sum(rho * rho for rho in rhos) / len(rhos))
+        pulled = [
+            z + self.eta * deviation / size * rho * score
+            for z, rho, score in zip(directions, rhos, scores, strict=True)
+        ]
+        overlap = sum(rhos) / len(rhos)
+        self.eta = min(10.0, max(0.0, self.eta + 0.01 * (self.config.overlap_target - overlap)))
+        return pulled
+
+    def forward_terms(self, batch):
+        """The factors of the score in Z1 and Z2, and the score; the current lanes come first."""
+        config = self.config
+        rhos, scores = self.rho(batch), self.scores(batch)
+        values, deltas = self.values(batch).tolist(), self.deltas(batch).tolist()
+        ratios = self.clipped_ratios(batch)
+        successors = [t.chain_successor for t in batch]
+        if config.gamma_hat > 0:
+            u = self.critics["u"]
+            here = u([t.state for t in batch])[:, 0].tolist()
+            there = u(successors, self.targets["u"])[:, 0].tolist()
+            next_values = self.v(successors, self.targets["v"])[:, 0].tolist()
+        terms = []
+        for k, transition in enumerate(batch):
+            interest = self.interest(transition.state)
+            emphasis = interest * ratios[k]
+            if k < self.num_lanes:
+                emphasis = self.followon(k, transition, rhos[k], ratios[k], interest)
+            m1 = (1 - config.lambda_1) * interest * ratios[k] + config.lambda_1 * emphasis
+            second = 0.0
+            if config.gamma_hat > 0 and not transition.cut:
+                mixed = config.lambda_2 * there[k]
+                following = self.interest(transition.chain_successor)
+                mixed += (1 - config.lambda_2) * following * next_values[k]
+                error = interest * values[k] + config.gamma_hat * mixed - here[k]
+                second = ratios[k] * rhos[k] * error
+            terms.append((rhos[k] * m1 * deltas[k], second, scores[k]))
+        self.update_moments(values[: self.num_lanes])
+        return terms
+
+    def followon(self, lane, transition, rho, ratio, interest):
+        """F1 of a lane, which advances it."""
+        before = None if transition.starts_chain else self.previous[lane]
+        f1 = interest * ratio
+        if before is not None:
+            f1 += before["discount"] * before["rho"] * before["f1"]
+        left = {"f1": f1, "rho": rho, "discount": transition.discount}
+        self.previous[lane] = None if transition.cut else left
+        return f1
+
+    def clipped_ratios(self, batch):
+        if self.c is None:
+            return [1.0] * len(batch)
+        ratios = self.density_ratios([t.state for t in batch]).tolist()
+        return [min(ratio, self.config.density_ratio_clip) for ratio in ratios]
+
+    def backward_terms(self, transitions):
+        """Z1 + Z2 of every lane, advancing F1 and F2, and the factors of the score in Z1."""
         config = self.config
         second_trace = config.gamma_hat > 0 or config.overlap_coeff > 0
         b, std = self.moments()
         rhos, scores = self.rho(transitions), self.scores(transitions)
         values, deltas = self.values(transitions).tolist(), self.deltas(transitions).tolist()
-        ratios = [1.0] * self.num_lanes
-        if self.c is not None:
-            ratios = self.density_ratios([t.state for t in transitions]).tolist()
-        directions = []
+        ratios = self.clipped_ratios(transitions)
+        directions, factors = [], []
         for lane, transition in enumerate(transitions):
             if transition.starts_chain:
                 self.previous[lane] = None
             before = self.previous[lane]
             rho, score = rhos[lane], scores[lane]
             interest = self.interest(transition.state)
-            ratio = min(ratios[lane], config.density_ratio_clip)
+            ratio = ratios[lane]
             f1 = interest * ratio
             if before is not None:
                 f1 += before["discount"] * before["rho"] * before["f1"]
@@ -276,17 +373,18 @@ class ReferenceLearner:
                     worth -= b if config.value_baseline == "ema" else 0.0
                 z = z + self.gamma_hat * interest * worth * m2
             directions.append(z)
+            factors.append(rho * m1 * deltas[lane])
             self.previous[lane] = None
             if not transition.cut:
                 left = {"f1": f1, "f2": f2, "rho": rho, "ratio": ratio, "score": score}
                 self.previous[lane] = left | {"discount": transition.discount}
         self.update_moments(values)
-        return directions
+        return directions, factors
 
     def traces(self):
         """F1 [L] and F2 [L, P] as the next transition finds them: 0 for a lane that was cut."""
         nothing = {"f1": 0.0, "f2": torch.zeros(self.size, dtype=torch.float64)}
-        left = [before or nothing for before in self.previous]
+        left = [nothing | (before or {}) for before in self.previous]
         f1 = np.array([before["f1"] for before in left])
         return f1, torch.stack([before["f2"] for before in left]).numpy()
 
@@ -315,19 +413,18 @@ class ReferenceLearner:
     def lockstep(self, transitions):
         config = self.config
         learn = self.time >= config.learning_starts
+        rows = []
         if learn and config.replay_batch_size and self.ring:
-            rows = self.rng.integers(len(self.ring), size=config.replay_batch_size)
-            self.learn_critics([transition for row in rows for transition in self.ring[row]])
-        if learn:
-            self.learn_critics(transitions)
-        directions = self.ascent_directions(transitions)
-        if learn:
-            mean = sum(directions) / len(directions)
-            gradients, offset = [], 0
-            for tensor in self.pi.tensors:
-                gradients.append(-mean[offset : offset + tensor.numel()].reshape(tensor.shape))
-                offset += tensor.numel()
-            self.pi.descend(gradients)
+            count = config.updates_per_lockstep * config.replay_batch_size
+            rows = [self.ring[row] for row in self.rng.integers(len(self.ring), size=count)]
+        updates = config.updates_per_lockstep if learn else 1
+        before = list(self.previous), (self.weight, self.first, self.second)
+        for k in range(updates):
+            self.previous, (self.weight, self.first, self.second) = list(before[0]), before[1]
+            replayed = rows[k * config.replay_batch_size :][: config.replay_batch_size]
+            self.update(transitions, replayed, learn)
+            if learn and (self.time * updates + k + 1) % config.target_update_freq == 0:
+                self.sync_targets()
         capacity = config.replay_capacity // self.num_lanes
         if len(self.ring) < capacity:
             self.ring.append(transitions)
@@ -335,5 +432,19 @@ class ReferenceLearner:
             self.ring[self.ring_next % capacity] = transitions
         self.ring_next += 1
         self.time += 1
-        if learn and self.time % config.target_update_freq == 0:
-            self.sync_targets()
+
+    def update(self, transitions, replayed, learn):
+        if replayed:
+            self.learn_critics([transition for row in replayed for transition in row])
+        if not learn:
+            eta = self.eta
+            self.ascent_direction(transitions, [])
+            self.eta = eta
+            return
+        self.learn_critics(transitions)
+        mean = self.ascent_direction(transitions, replayed)
+        gradients, offset = [], 0
+        for tensor in self.pi.tensors:
+            gradients.append(-mean[offset : offset + tensor.numel()].reshape(tensor.shape))
+            offset += tensor.numel()
+        self.pi.descend(gradients)

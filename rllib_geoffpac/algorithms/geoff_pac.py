@@ -16,11 +16,12 @@ from ray.rllib.utils.annotations import override
 from rllib_geoffpac.algorithms.algorithm import LaneAlgorithm
 from rllib_geoffpac.algorithms.config import LaneAlgorithmConfig
 from rllib_geoffpac.algorithms.config_checks import Check, possible_lanes, with_values
+from rllib_geoffpac.algorithms.view_checks import combination_checks
 from rllib_geoffpac.connectors import EmphaticTraces, LaneAligner
 from rllib_geoffpac.maths.distributions import KINDS
 from rllib_geoffpac.modules import MLPRLModule, TabularRLModule
-from rllib_geoffpac.updates.emphatic import EmphaticSettings
-from rllib_geoffpac.updates.learned import LEARNED, C, LearnedFunction, V
+from rllib_geoffpac.updates.learned import LEARNED, C, LearnedFunction, U, V
+from rllib_geoffpac.updates.lockstep import EmphaticSettings
 from rllib_geoffpac.updates.optimizers import OPTIMIZER_TYPES
 from rllib_geoffpac.validation import import_by_name, is_choice, is_count, is_number
 
@@ -55,6 +56,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         self.gamma_hat = 0.2
         self.lambda_1 = 0.7
         self.lambda_2 = 0.6
+        self.view = "backward"
         self.interest_fn: Callable | str | None = None
         self.truncation = "terminate"
         # Clipping.
@@ -69,6 +71,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         self.baseline_decay = 0.99
         self.overlap_coeff = 0.0
         self.overlap_gamma_hat = 0.2
+        self.overlap_target: float | None = None
         # Policy and networks.
         self.policy_distribution = "gaussian"
         self.module: str | type = "mlp"
@@ -78,10 +81,13 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         self.actor_lr: float | None = None
         self.value_lr: float | None = None
         self.density_ratio_lr: float | None = None
+        self.counterfactual_value_lr: float | None = None
         self.optimizer_type = "rmsprop"
         # Replay.
         self.replay_capacity = 1_000_000
         self.replay_batch_size = 10
+        self.actor_replay_batch_size = 0
+        self.updates_per_lockstep = 1
         self.learning_starts = 100
 
     @override(AlgorithmConfig)
@@ -91,6 +97,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         gamma_hat: float = NotProvided,
         lambda_1: float = NotProvided,
         lambda_2: float = NotProvided,
+        view: str = NotProvided,
         interest_fn: Callable[[np.ndarray], np.ndarray] | str | None = NotProvided,
         truncation: str = NotProvided,
         rho_clip: float = NotProvided,
@@ -101,15 +108,19 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         baseline_decay: float = NotProvided,
         overlap_coeff: float = NotProvided,
         overlap_gamma_hat: float = NotProvided,
+        overlap_target: float | None = NotProvided,
         policy_distribution: str = NotProvided,
         module: str | type = NotProvided,
         dtype: str = NotProvided,
         actor_lr: float | None = NotProvided,
         value_lr: float | None = NotProvided,
         density_ratio_lr: float | None = NotProvided,
+        counterfactual_value_lr: float | None = NotProvided,
         optimizer_type: str = NotProvided,
         replay_capacity: int = NotProvided,
         replay_batch_size: int = NotProvided,
+        actor_replay_batch_size: int = NotProvided,
+        updates_per_lockstep: int = NotProvided,
         learning_starts: int = NotProvided,
         **kwargs: Any,
     ) -> GeoffPACConfig:
@@ -119,6 +130,10 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             gamma_hat: How counterfactual the objective is: 0 is J_mu, towards 1 is J_pi.
             lambda_1: Bias-variance trade-off of M1, in [0, 1]; 1 is unbiased.
             lambda_2: Bias-variance trade-off of M2, in [0, 1]; 1 is unbiased.
+            view: "backward" (the paper: traces), or "forward": the same gradient without F2, from
+                a critic U of u(s) = i(s) v_pi(s) + gamma_hat E_pi[u(S')|s],
+                Z2_t = C(S_t) rho_t delta^u_t grad log pi(A_t|S_t), delta^u_t = i(S_t) V(S_t)
+                + gamma_hat U'(S_{t+1}) - U(S_t); (1 - lambda_2) i V' + lambda_2 U' stands for U'.
             interest_fn: i(s): maps observations [N, ...] to interests [N] >= 0, or its name as
                 'package.module:name'. None is 1 everywhere.
             truncation: What a time limit does. "terminate": the paper's scheme, as a termination.
@@ -126,12 +141,16 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             rho_clip: rho is clipped to [0, rho_clip] wherever it is used; inf: not clipped.
             density_ratio_clip: C is clipped to [0, density_ratio_clip] in F1 and I.
             sn_loss_coeff: beta, the weight of the soft normalisation of C.
-            target_update_freq: Locksteps between copies of V and C into their target networks.
+            target_update_freq: Updates (locksteps, if there is one for each) between copies of the
+                critics into their target networks.
             value_baseline: b in Z2's V(S_t) - b: None (the paper) or "ema", a running mean of V.
             baseline_decay: Decay per lockstep of the running mean and deviation of V.
             overlap_coeff: k: adds k times the running standard deviation of V to the value in Z2,
                 a force towards the data's region. For ACE and Off-PAC that force alone. 0: paper.
             overlap_gamma_hat: gamma_hat of the force's trace for ACE and Off-PAC.
+            overlap_target: kappa in (0, 1]: keeps overlap = E_mu[min(rho, rho_clip)] >= kappa by
+                the force eta E_mu[min(rho, rho_clip) grad log pi], in units of the actor's own
+                gradient, with eta <- clip(eta + 0.01 (kappa - overlap), 0, 10). None: no force.
             policy_distribution: "gaussian" (the paper), "truncated_gaussian" (renormalised to the
                 action box, which respects coverage) or "beta" (on the box, too, with a width of
                 its own in every state). Discrete actions: categorical.
@@ -142,10 +161,15 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             actor_lr: Learning rate of pi; None: `lr`.
             value_lr: Learning rate of V; None: `lr`.
             density_ratio_lr: Learning rate of C; None: `lr`.
+            counterfactual_value_lr: Learning rate of U; None: `lr`.
             optimizer_type: "rmsprop" (the paper), "sgd" (tabular) or "adam".
             replay_capacity: Transitions kept for replay.
             replay_batch_size: Replayed locksteps per critic update (each one transition of every
                 lane: 10 rows of 10 lanes are 100 transitions); 0 switches the replay off.
+            actor_replay_batch_size: How many of these the actor learns from as well, beside the
+                current lockstep, with the current rho, C, U and V. 0: the paper.
+            updates_per_lockstep: Updates of critics and actor per lockstep, each with a replay
+                batch of its own; the traces advance once.
             learning_starts: Locksteps before anything is learned; the traces advance.
             kwargs: See `LaneAlgorithmConfig.training` and RLlib: gamma, lr, grad_clip (norm, per
                 network), num_lanes, kernel, checkpoint_replay.
@@ -179,12 +203,19 @@ class GeoffPACConfig(LaneAlgorithmConfig):
     @property
     def uses_second_trace(self) -> bool:
         """Whether F2 is needed: for the counterfactual term, or for the overlap force alone."""
-        return self.gamma_hat > 0 or self.overlap_coeff > 0
+        return self.view == "backward" and (self.gamma_hat > 0 or self.overlap_coeff > 0)
+
+    @property
+    def replays_interest(self) -> bool:
+        """Whether replayed transitions need i(S_t), and any need i(S_{t+1})."""
+        return self.view == "forward" or self.actor_replay_batch_size > 0
 
     @property
     def learned_functions(self) -> tuple[LearnedFunction, ...]:
         """What is learned beside pi, in the order in which it learns."""
-        return (V, C) if self.uses_density_ratio else (V,)
+        if not self.uses_density_ratio:
+            return (V,)
+        return (V, C, U) if self.view == "forward" else (V, C)
 
     def learning_rate(self, network: str) -> float:
         """The learning rate of "pi" or of a learned function, by its name."""
@@ -203,6 +234,9 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             uses_density_ratio=self.uses_density_ratio,
             uses_second_trace=self.uses_second_trace,
             centers_values=self.value_baseline == "ema",
+            view=self.view,
+            num_actor_replayed=self.actor_replay_batch_size * self.num_lanes,
+            controls_overlap=self.overlap_target is not None,
         )
 
     def numbers(self) -> dict[str, float]:
@@ -210,6 +244,8 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         traces = ("gamma_hat", "lambda_1", "lambda_2", "rho_clip", "density_ratio_clip")
         others = ("sn_loss_coeff", "baseline_decay", "overlap_coeff")
         numbers = {key: float(getattr(self, key)) for key in (*traces, *others)}
+        if self.overlap_target is not None:
+            numbers["overlap_target"] = self.overlap_target
         return numbers | {"trace_gamma_hat": self.gamma_hat or self.overlap_gamma_hat}
 
     @override(LaneAlgorithmConfig)
@@ -220,6 +256,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             ("gamma_hat", is_number(self.gamma_hat, 0, 1, below=True), "a number in [0, 1)"),
             ("lambda_1", is_number(self.lambda_1, 0, 1), unit),
             ("lambda_2", is_number(self.lambda_2, 0, 1), unit),
+            ("view", *is_choice(self.view, "backward", "forward")),
             ("truncation", *is_choice(self.truncation, "terminate", "bootstrap")),
             ("rho_clip", is_number(self.rho_clip, 0, above=True, infinite=True), positive),
             (
@@ -249,13 +286,14 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             ("optimizer_type", *is_choice(self.optimizer_type, *OPTIMIZER_TYPES)),
             ("replay_capacity", *is_count(self.replay_capacity, possible_lanes(self))),
             ("replay_batch_size", *is_count(self.replay_batch_size, 0)),
+            ("updates_per_lockstep", *is_count(self.updates_per_lockstep, 1)),
             ("learning_starts", *is_count(self.learning_starts, 0)),
         ]
-        for key in ("actor_lr", "value_lr", "density_ratio_lr"):
+        for key in ("actor_lr", *(function.learning_rate for function in LEARNED.values())):
             value = getattr(self, key)
             ok = value is None or is_number(value, 0, above=True)
             checks.append((key, ok, "a number above 0, or None for `lr`"))
-        own = with_values(self, checks)
+        own = with_values(self, [*checks, *combination_checks(self)])
         return [*super()._checks(), *own, *self._callable_checks()]
 
     def _callable_checks(self) -> list[Check]:

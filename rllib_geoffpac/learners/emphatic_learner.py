@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import tree
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.learner.torch.torch_learner import TorchLearner
 from ray.rllib.utils.annotations import override
@@ -23,11 +24,13 @@ from rllib_geoffpac.maths.emphatic import fresh_traces
 from rllib_geoffpac.maths.moments import Moments, fresh_moments
 from rllib_geoffpac.modules import EmphaticRLModule
 from rllib_geoffpac.updates.backend import Chunk, Report
-from rllib_geoffpac.updates.emphatic import EmphaticUpdate, Lockstep, Memory
-from rllib_geoffpac.updates.transitions import Transitions
+from rllib_geoffpac.updates.emphatic import EmphaticUpdate
+from rllib_geoffpac.updates.lockstep import Lockstep, Memory
+from rllib_geoffpac.updates.transitions import INTEREST, NEXT_INTEREST, Transitions
 
 COMPONENT_LEARNER_CONNECTOR = "learner_connector"
 _LOOKED_AT = 10  # replayed locksteps, for metrics
+_OVERLAP_RATE = 0.01  # step size of eta
 
 
 class EmphaticLearner(LaneLearner):
@@ -53,12 +56,13 @@ class EmphaticLearner(LaneLearner):
         size = sum(p.numel() for p in parameters)
         dtype = np.dtype(str(parameters[0].dtype).removeprefix("torch."))
         lanes, direction = np.zeros(self.config.num_lanes, dtype), np.zeros(size, dtype)
-        second = self.config.uses_second_trace
+        settings, second = self.config.update_settings(), self.config.uses_second_trace
         return Memory(
             fresh_traces(lanes, size if second else None),
             fresh_moments(lanes),
-            direction,
+            None if settings.weights_scores else direction,
             direction if second else None,
+            np.zeros((), dtype) if settings.controls_overlap else None,
         )
 
     @override(LaneLearner)
@@ -73,41 +77,87 @@ class EmphaticLearner(LaneLearner):
             elif config.replay_batch_size and not self.replay.size:
                 length = 1  # There is nothing to replay at the very first lockstep.
             part = {name: column[time : time + length] for name, column in columns.items()}
+            part |= self._interests(part)
             replayed = self._replay(part, learn)
             self.num_locksteps += length
-            yield Chunk(self._lockstep(part, replayed, now), length, self._look()), learn
+            look = self._look()
+            for inputs in self._updates(part, replayed, now, learn):
+                yield Chunk(inputs, len(inputs.chain_start), look), learn
             time += length
 
     def _replay(self, part: dict[str, np.ndarray], learn: bool) -> dict[str, np.ndarray] | None:
-        """Columns [T, N, ...] drawn for every lockstep before its transitions enter the ring."""
-        count = self.config.replay_batch_size
+        """Columns [U, N, ...] for U updates, drawn before a lockstep's transitions enter the ring.
+
+        A lockstep has `updates_per_lockstep` updates.
+        """
+        count, updates = self.config.replay_batch_size, self.config.updates_per_lockstep
         if not count:
             return None
-        kept = {name: column for name, column in part.items() if name != CHAIN_START}
+        unused = {CHAIN_START} if self.config.replays_interest else {CHAIN_START, INTEREST}
+        kept = {name: column for name, column in part.items() if name not in unused}
         if learn and self.replay.size:
-            return self.replay.unpack(self.replay.draw_and_add(self.rng, count, kept))
+            drawn = self.replay.draw_and_add(self.rng, updates * count, kept)
+            return self.replay.unpack(drawn.reshape(updates * len(drawn), -1))
         self.replay.add(kept)
         if learn:
             return None
         # Nobody learns from these: they are there so that the compiled program stays the same.
         return self.replay.unpack(self.replay.blank(len(part[CHAIN_START]), count))
 
+    def _updates(
+        self,
+        part: dict[str, np.ndarray],
+        replayed: dict[str, np.ndarray] | None,
+        now: int,
+        learn: bool,
+    ) -> Iterator[Lockstep]:
+        """The inputs of the locksteps' updates, not more at once than a chunk has."""
+        updates = self.config.updates_per_lockstep
+        if updates == 1:
+            yield self._lockstep(part, replayed, now, learn)
+            return
+        times = updates if learn else 1  # Without learning once is as good.
+        part = {name: np.repeat(column, times, axis=0) for name, column in part.items()}
+        inputs = self._lockstep(part, replayed, now, learn)
+        total = len(inputs.chain_start)
+        inputs = inputs._replace(is_last=np.arange(1, total + 1) % times == 0)
+        for first in range(0, total, self.chunk_size):
+            yield tree.map_structure(
+                lambda c: None if c is None else c[first : first + self.chunk_size],  # noqa: B023
+                inputs,
+            )
+
     def _lockstep(
-        self, part: dict[str, np.ndarray], replayed: dict[str, np.ndarray] | None, now: int
+        self,
+        part: dict[str, np.ndarray],
+        replayed: dict[str, np.ndarray] | None,
+        now: int,
+        learn: bool,
     ) -> Lockstep:
-        count = len(part[CHAIN_START])
-        frequency = self.config.target_update_freq
-        after = now + 1 + np.arange(count)
-        numbers = {name: np.full(count, value) for name, value in self.config.numbers().items()}
-        numbers["target_rate"] = (after % frequency == 0).astype(np.float64)
+        count, config = len(part[CHAIN_START]), self.config
+        updates = config.updates_per_lockstep if learn else 1
+        after = now * updates + 1 + np.arange(count)
+        numbers = {name: np.full(count, value) for name, value in config.numbers().items()}
+        numbers["target_rate"] = (after % config.target_update_freq == 0).astype(np.float64)
+        if config.overlap_target is not None:
+            numbers["overlap_rate"] = np.full(count, _OVERLAP_RATE * learn)
         return Lockstep(
             Transitions.of(part),
             part[CHAIN_START],
-            # Lockstep by lockstep: how a fragment was cut must not show in the user's function.
-            np.stack([self._interest(observations) for observations in part[Columns.OBS]]),
             None if replayed is None else Transitions.of(replayed),
             numbers,
         )
+
+    def _interests(self, part: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The columns of i(S_t) and, where it is asked for, of i(S_{t+1})."""
+        states = {INTEREST: part[Columns.OBS]}
+        if self.config.replays_interest:
+            states[NEXT_INTEREST] = part[Columns.NEXT_OBS]
+        # Lockstep by lockstep: how a fragment was cut must not show in the user's function.
+        return {
+            name: np.stack([self._interest(observations) for observations in rows])
+            for name, rows in states.items()
+        }
 
     def _interest(self, observations: np.ndarray) -> np.ndarray:
         """i(S) [N]: 1, or what the user's `interest_fn` says of observations [N, ...]."""
@@ -147,7 +197,8 @@ class EmphaticLearner(LaneLearner):
         total: Any = 0.0
         for start in range(0, len(columns[CHAIN_START]), self.chunk_size):
             part = {n: c[start : start + self.chunk_size] for n, c in columns.items()}
-            inputs = self._lockstep(part, None, self.num_locksteps)
+            part |= self._interests(part)
+            inputs = self._lockstep(part, None, self.num_locksteps, learn=False)
             total = total + self.backend.sum_terms(Chunk(inputs, len(part[CHAIN_START])))
         return total
 
@@ -161,16 +212,23 @@ class EmphaticLearner(LaneLearner):
 
     @override(LaneLearner)
     def _get_progress(self) -> dict[str, Any]:
-        moments = self.backend.get_memory().moments
-        numbers = {name: float(value) for name, value in moments._asdict().items()}
-        return {**super()._get_progress(), "moments": numbers}
+        memory = self.backend.get_memory()
+        numbers = {name: float(value) for name, value in memory.moments._asdict().items()}
+        progress = {**super()._get_progress(), "moments": numbers}
+        if memory.multiplier is not None:
+            progress["overlap_multiplier"] = float(memory.multiplier)
+        return progress
 
     @override(LaneLearner)
     def _set_progress(self, progress: dict[str, Any]) -> None:
         super()._set_progress(progress)
         memory = self.backend.get_memory()
         numbers = (np.asarray(progress["moments"][name]) for name in Moments._fields)
-        self.backend.set_memory(memory._replace(moments=Moments(*numbers)))
+        memory = memory._replace(moments=Moments(*numbers))
+        if memory.multiplier is not None:
+            multiplier = np.asarray(progress.get("overlap_multiplier", 0.0))
+            memory = memory._replace(multiplier=multiplier)
+        self.backend.set_memory(memory)
 
     @override(LaneLearner)
     def get_state(

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from rllib_geoffpac.maths.arrays import Array, stop_gradient
 from rllib_geoffpac.maths.density_ratio import density_ratio_loss, soft_normalization_loss
+from rllib_geoffpac.maths.forward_view import counterfactual_td_error, counterfactual_value_loss
 from rllib_geoffpac.maths.value import td_error, value_loss
 from rllib_geoffpac.updates.networks import Function, Networks
 from rllib_geoffpac.updates.transitions import Transitions
@@ -87,11 +88,30 @@ def density_ratio_rule(density_ratio: Function, given: Given) -> tuple[Array, Ar
     return loss + numbers["sn_loss_coeff"] * normalization, loss
 
 
+def counterfactual_value_rule(counterfactual_value: Function, given: Given) -> tuple[Array, Array]:
+    """U: rho_t (delta^u_t)^2 / 2, with the V that has just learned as the reward."""
+    batch, networks = given.batch, given.networks
+    delta = counterfactual_td_error(
+        batch.interest,
+        networks("v", batch.observations),
+        networks("u", batch.next_observations, target=True),
+        counterfactual_value(batch.observations),
+        gamma_hat=given.numbers["gamma_hat"],
+    )
+    loss = counterfactual_value_loss(given.rho, delta, batch.valid)
+    return loss, loss
+
+
 V = LearnedFunction("v", "value", "value_lr", value_rule)
 """The value function v_pi."""
 
 C = LearnedFunction("c", "density_ratio", "density_ratio_lr", density_ratio_rule, True, 1.0)
 """The density ratio c = d_gamma_hat / d_mu; its table starts at 1, the ratio of pi = mu."""
 
-LEARNED = {function.name: function for function in (V, C)}
+U = LearnedFunction(
+    "u", "counterfactual_value", "counterfactual_value_lr", counterfactual_value_rule
+)
+"""The value of the values, u(s) = i(s) v_pi(s) + gamma_hat E_pi[u(S')|s]."""
+
+LEARNED = {function.name: function for function in (V, C, U)}
 """All learned functions by name."""

@@ -10,8 +10,25 @@ from rllib_geoffpac.maths.arrays import Array
 Function = Callable[..., Array]
 """A learned function of observations (and, for action values, actions)."""
 
-Rule = Callable[[Function], tuple[Array, Any]]
-"""Takes the function that learns; returns what to descend, and what to report of it."""
+Rule = Callable[[Any], tuple[Array, Any]]
+"""Takes the function that learns, for pi a `Policy`; returns what to descend, what to report."""
+
+
+class Policy(Protocol):
+    """pi as the rule sees it by which it learns: what it says is differentiated."""
+
+    @property
+    def std_parameter(self) -> Array | None:
+        """Of the state-independent standard deviation, if there is one."""
+        ...
+
+    def __call__(self, observations: Array) -> Array:
+        """The outputs [N, k], which `PolicyDistribution` knows to read."""
+        ...
+
+    def log_prob(self, observations: Array, actions: Array) -> Array:
+        """log pi(A|S): [N, ...], [N, ...] -> [N]."""
+        ...
 
 
 class Networks(Protocol):
@@ -42,7 +59,10 @@ class Networks(Protocol):
         ...
 
     def learn(self, name: str, rule: Rule) -> Any:
-        """One optimizer step of a function down its rule; returns what the rule reports."""
+        """One optimizer step of a function down its rule; returns what the rule reports.
+
+        The rule gets a function of that name, for "pi" a `Policy`.
+        """
         ...
 
     def ascend(self, name: str, direction: Array) -> None:
@@ -51,6 +71,10 @@ class Networks(Protocol):
 
     def update_targets(self, rate: Array) -> None:
         """theta' <- theta' + rate (theta - theta') for all target copies; 0: nothing, 1: copy."""
+        ...
+
+    def choose(self, condition: Array, yes: Any, no: Any) -> Any:
+        """`yes` if `condition` holds, else `no`: two structures of arrays of the same shapes."""
         ...
 
     def when(self, condition: Array, action: Callable[[], Any]) -> Any:

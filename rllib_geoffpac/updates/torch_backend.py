@@ -17,6 +17,23 @@ from rllib_geoffpac.updates.backend import Backend, Chunk, Memory, Report, Updat
 from rllib_geoffpac.updates.networks import Rule
 
 
+class TorchPolicy:
+    """pi by a module's own methods."""
+
+    def __init__(self, module: Any):
+        self._module = module
+
+    @property
+    def std_parameter(self) -> torch.Tensor | None:
+        return self._module.std_parameter
+
+    def __call__(self, observations: torch.Tensor) -> torch.Tensor:
+        return self._module.function("pi", observations)
+
+    def log_prob(self, observations: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        return self._module.log_prob(observations, actions)
+
+
 class TorchNetworks:
     """`Networks` over a module's own methods, by autograd.
 
@@ -61,7 +78,8 @@ class TorchNetworks:
 
     def learn(self, name: str, rule: Rule) -> Any:
         with torch.enable_grad():
-            objective, reported = rule(partial(self, name))
+            learned = TorchPolicy(self.module) if name == "pi" else partial(self, name)
+            objective, reported = rule(learned)
         self._descend(name, torch.autograd.grad(objective, self.parameters[name]))
         return tree.map_structure(torch.Tensor.detach, reported)
 
@@ -74,6 +92,9 @@ class TorchNetworks:
         if rate:
             for source, copied in self._pairs:
                 copied.lerp_(source, rate)
+
+    def choose(self, condition: bool, yes: Any, no: Any) -> Any:
+        return yes if condition else no
 
     def when(self, condition: bool, action: Callable[[], Any]) -> Any:
         return action() if condition else {}

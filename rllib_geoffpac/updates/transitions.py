@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from rllib_geoffpac.maths.arrays import Array
+from rllib_geoffpac.maths.arrays import Array, namespace
 
 
 class Transitions(NamedTuple):
@@ -20,6 +20,8 @@ class Transitions(NamedTuple):
         behavior_logp: [N] log mu(A_t|S_t).
         discount: [N] gamma_{t+1}.
         valid: [N] 0 for a transition cut by `truncation="bootstrap"`, else 1.
+        interest: [N] i(S_t); None where nobody asks for it.
+        next_interest: [N] i(S_{t+1}); None where nobody asks for it.
     """
 
     observations: Array
@@ -29,12 +31,36 @@ class Transitions(NamedTuple):
     behavior_logp: Array
     discount: Array
     valid: Array
+    interest: Array | None = None
+    next_interest: Array | None = None
 
     @classmethod
     def of(cls, columns: Mapping[str, Array]) -> Transitions:
         """From the columns of a training batch or of the replay ring, by RLlib's names."""
-        return cls(*(columns[name] for name in COLUMNS))
+        needed, optional = COLUMNS[:-2], COLUMNS[-2:]
+        return cls(*(columns[name] for name in needed), *(columns.get(n) for n in optional))
+
+    def first(self, count: int) -> Transitions:
+        """The first `count` of them."""
+        return Transitions(*(None if c is None else c[:count] for c in self))
+
+    def followed_by(self, others: Transitions) -> Transitions:
+        """These and then those."""
+        concatenate = namespace(self.rewards).concatenate
+        pairs = zip(self, others, strict=True)
+        return Transitions(*(None if a is None else concatenate([a, b]) for a, b in pairs))
 
 
-COLUMNS = ("obs", "actions", "rewards", "new_obs", "action_logp", "discount", "valid")
+INTEREST, NEXT_INTEREST = "interest", "next_interest"
+COLUMNS = (
+    "obs",
+    "actions",
+    "rewards",
+    "new_obs",
+    "action_logp",
+    "discount",
+    "valid",
+    INTEREST,
+    NEXT_INTEREST,
+)
 """The columns in the order of `Transitions`."""

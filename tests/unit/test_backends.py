@@ -17,7 +17,8 @@ from rllib_geoffpac.modules.deterministic_actor_critic import DeterministicActor
 from rllib_geoffpac.updates.backend import Chunk
 from rllib_geoffpac.updates.choice import make_backend, why_not_fast
 from rllib_geoffpac.updates.deterministic import DeterministicUpdate, Replayed
-from rllib_geoffpac.updates.emphatic import EmphaticUpdate, Lockstep, Memory
+from rllib_geoffpac.updates.emphatic import EmphaticUpdate
+from rllib_geoffpac.updates.lockstep import Lockstep, Memory
 from rllib_geoffpac.updates.optimizers import make_optimizer
 from rllib_geoffpac.updates.transitions import Transitions
 
@@ -46,6 +47,8 @@ def transitions(rng, count, observation_space, action_space, cuts=True) -> Trans
         rng.normal(-1, 0.5, size=shape),
         np.where(rng.random(shape) < 0.2, 0, 0.9),
         (rng.random(shape) > (0.2 if cuts else 0)).astype(float),
+        rng.random(shape),
+        rng.random(shape),
     )
 
 
@@ -96,11 +99,13 @@ class Run:
     def _memory(self):
         size = sum(p.numel() for p in self.module.parameters_of("pi"))
         lanes, second = np.zeros(LANES), self.config.uses_second_trace
+        settings = self.config.update_settings()
         return Memory(
             fresh_traces(lanes, size if second else None),
             fresh_moments(lanes),
-            np.zeros(size),
+            None if settings.weights_scores else np.zeros(size),
             np.zeros(size) if second else None,
+            np.zeros(()) if settings.controls_overlap else None,
         )
 
     def chunk(self, seed: int, count: int = CHUNK) -> Chunk:
@@ -111,20 +116,25 @@ class Run:
             batch = transitions(rng, REPLAYED, self.spaces[0], unit)
             noise = rng.normal(size=(CHUNK, REPLAYED, 2)) if "target_noise" in numbers else None
             due = (seed * CHUNK + 1 + np.arange(CHUNK)) % self.config.actor_interval == 0
-            batch = batch._replace(behavior_logp=None, valid=None)
+            batch = Transitions(*batch[:4], behavior_logp=None, discount=batch.discount, valid=None)
             return Chunk(Replayed(batch, noise, due, numbers), count)
         numbers["target_rate"] = (np.arange(CHUNK) == 6) * 1.0
+        if "overlap_target" in numbers:
+            numbers["overlap_rate"] = np.full(CHUNK, 0.1)
         current = transitions(rng, LANES, *self.spaces)
-        starts, interest = rng.random((CHUNK, LANES)) < 0.1, rng.random((CHUNK, LANES))
+        starts = rng.random((CHUNK, LANES)) < 0.1
         replayed = transitions(rng, REPLAYED, *self.spaces)
+        several = self.config.updates_per_lockstep > 1
+        last = rng.random(CHUNK) < 0.5 if several else None
         look = (replayed.observations[0], np.ones(REPLAYED))
-        return Chunk(Lockstep(current, starts, interest, replayed, numbers), count, look)
+        return Chunk(Lockstep(current, starts, replayed, numbers, last), count, look)
 
     def learn(self, chunks: int, first: int = 0) -> list:
         return [self.backend.run(self.chunk(t), True) for t in range(first, first + chunks)]
 
 
 GEOFF_PAC = {"gamma_hat": 0.6, "sn_loss_coeff": 0.3, "lr": 3e-3}
+FORWARD = {"view": "forward", "lambda_1": 0.0, "actor_replay_batch_size": 2, "num_lanes": LANES}
 CASES = {
     "geoff_pac": (GeoffPACConfig, GEOFF_PAC, {}),
     "truncated_gaussian": (
@@ -162,6 +172,13 @@ CASES = {
     "three_hidden_layers": (GeoffPACConfig, GEOFF_PAC, {"fcnet_hiddens": [6, 3, 5]}),
     "ace": (ACEConfig, {"lambda_1": 0.7}, {}),
     "ace_with_overlap": (ACEConfig, {"lambda_1": 0.7, "overlap_coeff": 1.5}, {}),
+    "forward": (
+        GeoffPACConfig,
+        {**GEOFF_PAC, **FORWARD, "overlap_target": 0.9, "updates_per_lockstep": 2},
+        {},
+    ),
+    "backward_with_overlap_target": (GeoffPACConfig, {**GEOFF_PAC, "overlap_target": 0.9}, {}),
+    "ace_with_actor_replay": (ACEConfig, {"actor_replay_batch_size": 2, "num_lanes": 4}, {}),
     "ddpg": (DDPGConfig, {}, {}),
     "td3": (TD3Config, {}, {}),
     "action_beside_the_state": (DDPGConfig, {}, {"action_layer": 0}),

@@ -93,6 +93,28 @@ CONFIGS = {
     "one lane": {"num_lanes": 1, "replay_capacity": 30, "replay_batch_size": 1},
     "ACE": {"algorithm": "ACE", "lambda_1": 0.7},
     "ACE with the overlap force": {"algorithm": "ACE", "lambda_1": 0.7, "overlap_coeff": 1.5},
+    "forward view": {"view": "forward", "interest_fn": interest},
+    "forward view, actor replay, overlap target": {
+        "view": "forward",
+        "interest_fn": interest,
+        "lambda_1": 0.0,
+        "actor_replay_batch_size": 2,
+        "overlap_target": 0.9,
+        "counterfactual_value_lr": 2e-3,
+        "truncation": "bootstrap",
+        "env_config": {"end": 0.05, "limit": 5},
+    },
+    "backward view, overlap target, updates per lockstep": {
+        "overlap_target": 1.0,
+        "updates_per_lockstep": 3,
+    },
+    "ACE with actor replay and updates per lockstep": {
+        "algorithm": "ACE",
+        "actor_replay_batch_size": 3,
+        "updates_per_lockstep": 2,
+        "policy_distribution": "truncated_gaussian",
+        "overlap_target": 1.0,
+    },
     "Off-PAC with interest": {"algorithm": "OffPAC", "interest_fn": interest},
 }
 
@@ -103,10 +125,9 @@ def module_parameters(module) -> dict[str, np.ndarray]:
 
 def reference_parameters(reference, module) -> dict[str, np.ndarray]:
     """The reference's parameters by the names that the module gives them."""
-    tensors = {"pi": reference.pi.tensors, "v": reference.v.tensors}
-    tensors["v_target"] = reference.v_target
-    if reference.c is not None:
-        tensors |= {"c": reference.c.tensors, "c_target": reference.c_target}
+    tensors = {"pi": list(reference.pi.tensors)}
+    for name, critic in reference.critics.items():
+        tensors |= {name: critic.tensors, f"{name}_target": reference.targets[name]}
     named = {}
     if reference.has_std:
         *tensors["pi"], named["std_parameter"] = tensors["pi"]
@@ -117,8 +138,8 @@ def reference_parameters(reference, module) -> dict[str, np.ndarray]:
 
 
 @functools.cache
-def reference_history(name: str) -> list[tuple[dict, np.ndarray, np.ndarray]]:
-    """Parameters, F1 and F2 after every fragment; the same for all kernels."""
+def reference_history(name: str) -> list[tuple[dict, np.ndarray, np.ndarray, float]]:
+    """Parameters, F1, F2 and eta after every fragment; the same for all kernels."""
     with built(config("torch", **CONFIGS[name])) as algo:
         module = learner_of(algo).rl_module
         reference = ReferenceLearner(module, algo.config)
@@ -128,7 +149,7 @@ def reference_history(name: str) -> list[tuple[dict, np.ndarray, np.ndarray]]:
             reference.learn(fragment)
             named = reference_parameters(reference, module)
             f1, f2 = reference.traces()
-            history.append(({n: t.copy() for n, t in named.items()}, f1, f2))
+            history.append(({n: t.copy() for n, t in named.items()}, f1, f2, reference.eta))
     return history
 
 
@@ -139,7 +160,7 @@ def test_the_whole_update_equals_the_plain_implementation(ray, kernel, name):
         learner = learner_of(algo)
         assert learner.backend.name == kernel
         start = module_parameters(learner.rl_module)
-        for parameters, f1, f2 in expected:
+        for parameters, f1, f2, eta in expected:
             data = LaneTrainingData(episodes=stream_of(algo, LENGTH))
             algo.learner_group.update(training_data=data)
             learned = module_parameters(learner.rl_module)
@@ -150,8 +171,11 @@ def test_the_whole_update_equals_the_plain_implementation(ray, kernel, name):
                 )
             traces = learner.get_memory().traces
             np.testing.assert_allclose(traces.f1, f1, rtol=1e-9, atol=1e-9)
+            if algo.config.overlap_target is not None:
+                assert float(learner.get_memory().multiplier) == pytest.approx(eta, abs=1e-9)
             if algo.config.uses_second_trace:
                 np.testing.assert_allclose(traces.f2, f2, rtol=1e-9, atol=1e-9)
+    assert algo.config.overlap_target is None or eta > 0.01
     # Every network has moved far beyond the tolerance, or equality would mean nothing.
     moved = {key: np.abs(learned[key] - start[key]).max() for key in start}
     for network in {key.split(".")[0] for key in start}:

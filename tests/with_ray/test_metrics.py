@@ -66,11 +66,14 @@ def test_both_kernels_report_the_same(ray, kernel, algorithm):
 
 
 def test_every_conditional_metric_is_reported_under_its_condition(ray):
-    """`gamma_hat` above 0 and continuous actions (Geoff-PAC here), replay that has begun (DDPG)."""
+    """`gamma_hat` above 0 and continuous actions, the other views and estimators, replay (DDPG)."""
+    forward = {"view": "forward", "overlap_target": 0.5}
+    configs = [small_config("GeoffPAC"), small_config("DDPG"), tiny_config(**forward)]
     seen: set[str] = set()
-    for algorithm in ("GeoffPAC", "DDPG"):
-        config = small_config(algorithm).evaluation(evaluation_interval=1, evaluation_duration=2)
-        seen |= set(last_result(config))
+    for config in configs:
+        result = last_result(config.evaluation(evaluation_interval=1, evaluation_duration=2))
+        assert_agree(result, metrics_of(config.algo_class.__name__), evaluation=True)
+        seen |= set(result)
     now_and_then = ("perf/", "two_circle/")
     conditional = [m for m in METRICS if m.when and not m.key.startswith(now_and_then)]
     assert [m.key for m in conditional if not any(map(m.matches, seen))] == []

@@ -23,8 +23,7 @@ from harness import CONFIGS, MDPEnv, built, learner_of, set_tables, stream_of, t
 from rllib_geoffpac import probe
 from rllib_geoffpac.connectors.lane_aligner import DISCOUNT, VALID
 from rllib_geoffpac.maths import emphatic
-from rllib_geoffpac.updates import emphatic as emphatic_update
-from rllib_geoffpac.updates import learned
+from rllib_geoffpac.updates import learned, lockstep
 from rllib_geoffpac.updates.backend import Chunk
 from rllib_geoffpac.updates.transitions import Transitions
 
@@ -174,7 +173,8 @@ def measure(learner, fragments) -> probe.PolicyGradientEstimate:
     columns = learner.aligner.align(fragments)
     sums = []
     for part in (slice(BURN_IN), slice(BURN_IN, None)):
-        inputs = learner._lockstep({name: c[part] for name, c in columns.items()}, None, 0)
+        rows = {name: c[part] for name, c in columns.items()}
+        inputs = learner._lockstep(rows | learner._interests(rows), None, 0, learn=False)
         sums.append(learner.backend.sum_terms(Chunk(inputs, len(inputs.chain_start))))
     terms = sums[1] / NUM_LOCKSTEPS
     errors = [z.std(axis=0, ddof=1) / np.sqrt(NUM_LANES) for z in terms]
@@ -233,13 +233,13 @@ def test_the_probe_kills_a_clipped_rho(frozen, monkeypatch, name):
 @pytest.mark.parametrize("name", CASES)
 def test_the_probe_kills_gamma_t_in_the_td_error(frozen, monkeypatch, name):
     learner, fragments = frozen[name]
-    right, before = emphatic_update.td_error, [torch.zeros(NUM_LANES, dtype=torch.float64)]
+    right, before = lockstep.td_error, [torch.zeros(NUM_LANES, dtype=torch.float64)]
 
     def td_error(reward, discount, next_value, value):
         before.append(discount)
         return right(reward, before[-2], next_value, value)
 
-    monkeypatch.setattr(emphatic_update, "td_error", td_error)
+    monkeypatch.setattr(lockstep, "td_error", td_error)
     estimate = measure(learner, fragments)
     spoilt = PIPELINE_MUTANTS["gamma_t in delta"].spoils
     assert deviations(estimate, CASES[name].limits(1.0, 1.0))[spoilt] > DIFFERS

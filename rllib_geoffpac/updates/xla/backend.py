@@ -127,7 +127,7 @@ class XlaBackend(Backend):
             z2 = jnp.zeros_like(z1) if terms.z2 is None else terms.z2.per_lane()
             return memory, total + jnp.stack([z1, z2]).astype(np.float64)
 
-        lanes, size = len(memory.traces.f1), len(memory.z1)
+        lanes, size = len(memory.traces.f1), len(state.parameters["pi"])
         return lax.fori_loop(0, count, body, (memory, jnp.zeros((2, lanes, size), np.float64)))
 
     def _row(self, inputs: Any, t: Any) -> Any:

@@ -55,6 +55,28 @@ class Structure(NamedTuple):
     has_global_std: bool = False
 
 
+class XlaPolicy:
+    """pi with some parameters."""
+
+    def __init__(self, structure: Structure, parameters: Parameters):
+        self._structure, self._parameters = structure, parameters
+
+    @property
+    def distribution(self) -> PolicyDistribution:
+        assert self._structure.distribution is not None  # a deterministic policy has no density
+        return self._structure.distribution
+
+    @property
+    def std_parameter(self) -> jax.Array | None:
+        return self._parameters[-1] if self._structure.has_global_std else None
+
+    def __call__(self, observations: jax.Array) -> jax.Array:
+        return self._structure.functions["pi"](self._parameters, observations)
+
+    def log_prob(self, observations: jax.Array, actions: jax.Array) -> jax.Array:
+        return self.distribution.log_prob(self(observations), self.std_parameter, actions)
+
+
 class XlaNetworks:
     """The state of the networks at one point of a trace; learning replaces it.
 
@@ -78,36 +100,26 @@ class XlaNetworks:
         parts = zip(ends, ends[1:], shapes, strict=False)
         return [vector[start:end].reshape(shape) for start, end, shape in parts]
 
-    @property
-    def _distribution(self) -> PolicyDistribution:
-        assert self.structure.distribution is not None  # a deterministic policy has no density
-        return self.structure.distribution
+    def _policy(self) -> XlaPolicy:
+        return XlaPolicy(self.structure, self._parameters("pi"))
 
     def log_prob(self, observations: jax.Array, actions: jax.Array) -> jax.Array:
-        return self._log_prob(self._parameters("pi"), observations, actions)
-
-    def _log_prob(
-        self, parameters: Parameters, observations: jax.Array, actions: jax.Array
-    ) -> jax.Array:
-        outputs = self.structure.functions["pi"](parameters, observations)
-        return self._distribution.log_prob(outputs, self._std(parameters), actions)
+        return self._policy().log_prob(observations, actions)
 
     def entropy(self, observations: jax.Array) -> jax.Array:
-        parameters = self._parameters("pi")
-        outputs = self.structure.functions["pi"](parameters, observations)
-        return self._distribution.entropy(outputs, self._std(parameters))
+        policy = self._policy()
+        return policy.distribution.entropy(policy(observations), policy.std_parameter)
 
     def std(self) -> jax.Array | None:
-        return self._distribution.std(self._std(self._parameters("pi")))
-
-    def _std(self, parameters: Parameters) -> jax.Array | None:
-        return parameters[-1] if self.structure.has_global_std else None
+        policy = self._policy()
+        return policy.distribution.std(policy.std_parameter)
 
     def scores(self, observations: jax.Array, actions: jax.Array) -> jax.Array:
         def log_prob(
             parameters: Parameters, observation: jax.Array, action: jax.Array
         ) -> jax.Array:
-            return self._log_prob(parameters, observation[None], action[None])[0]
+            policy = XlaPolicy(self.structure, parameters)
+            return policy.log_prob(observation[None], action[None])[0]
 
         per_row = jax.vmap(jax.grad(log_prob), in_axes=(None, 0, 0))
         gradients = per_row(self._parameters("pi"), observations, actions)
@@ -117,6 +129,8 @@ class XlaNetworks:
         function: Function = self.structure.functions[name]
 
         def objective(parameters: Parameters) -> tuple[jax.Array, Any]:
+            if name == "pi":
+                return rule(XlaPolicy(self.structure, parameters))
             return rule(partial(function, parameters))
 
         gradients, reported = jax.grad(objective, has_aux=True)(self._parameters(name))
@@ -138,6 +152,9 @@ class XlaNetworks:
             for name, own in self.state.targets.items()
         }
         self.state = self.state._replace(targets=targets)
+
+    def choose(self, condition: jax.Array, yes: Any, no: Any) -> Any:
+        return jax.tree.map(partial(jnp.where, condition), yes, no)
 
     def when(self, condition: jax.Array, action: Callable[[], Any]) -> Any:
         before = self.state

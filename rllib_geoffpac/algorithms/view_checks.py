@@ -1,0 +1,54 @@
+"""Which views, emphases, forces and replayed rows of the emphatic actor-critics go together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rllib_geoffpac.validation import is_count, is_number
+
+
+def combination_checks(config: Any) -> list[tuple[str, bool, str]]:
+    """(key, possible, allowed) of the settings that depend on one another."""
+    return [
+        _actor_replay(config),
+        _overlap_target(config),
+        (
+            "overlap_coeff",
+            config.overlap_coeff == 0 or not _weighted(config),
+            "0 with view='forward' or with actor replay, which have no F2 for this force to go "
+            "through; `overlap_target` holds the policy to the data there",
+        ),
+        (
+            "value_baseline",
+            config.value_baseline is None or config.view == "backward",
+            "None with view='forward', where U is the baseline already",
+        ),
+    ]
+
+
+def _weighted(config: Any) -> bool:
+    return config.view == "forward" or config.actor_replay_batch_size != 0
+
+
+def _actor_replay(config: Any) -> tuple[str, bool, str]:
+    key, count = "actor_replay_batch_size", config.actor_replay_batch_size
+    possible, allowed = is_count(count, 0)
+    if not possible or count == 0:
+        return key, possible, allowed
+    most = config.replay_batch_size
+    if is_count(most, 0)[0] and count > most:
+        return key, False, f"at most `replay_batch_size`={most}, of which they are a part"
+    if is_number(config.gamma_hat, 0, above=True) and config.view == "backward":
+        why = "0 with view='backward': a replayed transition has no trace F2; set view='forward'"
+        return key, False, why
+    if is_number(config.lambda_1, 0, above=True):
+        return key, False, "0 with lambda_1 > 0: a replayed transition has no trace F1; set it to 0"
+    return key, True, allowed
+
+
+def _overlap_target(config: Any) -> tuple[str, bool, str]:
+    key, target = "overlap_target", config.overlap_target
+    possible = target is None or is_number(target, 0, 1, above=True)
+    if possible and target is not None and config.rho_clip == float("inf"):
+        return key, False, "None with rho_clip=inf: without a clip the overlap is always 1"
+    return key, possible, "a number above 0 and at most 1, or None"

@@ -1,0 +1,190 @@
+"""What one lockstep of the emphatic actor-critics learns from, and what it leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rllib_geoffpac.maths.arrays import Array, as_type, namespace
+from rllib_geoffpac.maths.density_ratio import clip_density_ratio
+from rllib_geoffpac.maths.emphatic import Term, TraceState
+from rllib_geoffpac.maths.moments import Moments
+from rllib_geoffpac.maths.overlap import actor_scale, force_weight, multiplier_step, overlap
+from rllib_geoffpac.maths.value import importance_ratio, td_error
+from rllib_geoffpac.updates.learned import LearnedFunction
+from rllib_geoffpac.updates.networks import Networks
+from rllib_geoffpac.updates.transitions import Transitions
+
+
+@dataclass(frozen=True)
+class EmphaticSettings:
+    """What is decided once for a run.
+
+    Attributes:
+        functions: The critics, in the order in which they learn.
+        uses_density_ratio: Whether there is a C (ACE and Off-PAC have none).
+        uses_second_trace: Whether there are F2 and the Z2 of the backward view.
+        centers_values: Whether the running mean of V is subtracted from V in Z2.
+        view: "backward" or "forward".
+        num_actor_replayed: How many of the replayed transitions the actor learns from.
+        controls_overlap: Whether there is an `overlap_target`.
+    """
+
+    functions: tuple[LearnedFunction, ...]
+    uses_density_ratio: bool
+    uses_second_trace: bool
+    centers_values: bool
+    view: str = "backward"
+    num_actor_replayed: int = 0
+    controls_overlap: bool = False
+
+    @property
+    def weights_scores(self) -> bool:
+        """Whether the actor's direction is a weighted sum of scores, in one backward pass."""
+        return self.view == "forward" or self.num_actor_replayed > 0
+
+
+class Lockstep(NamedTuple):
+    """What one update learns from; a lockstep has `updates_per_lockstep` of them.
+
+    Attributes:
+        current: [L, ...] one transition of every lane, the interest included.
+        chain_start: [L] true where the lane (re)starts: its traces restart before the transition.
+        replayed: [N, ...] replayed transitions; None: there are none.
+        numbers: Hyperparameters that are numbers, by their config keys; `target_rate`, the share
+            of the critics that enters their target copies after this update; and `overlap_rate`,
+            the step size of eta, 0 where nothing is learned.
+        is_last: Whether it is the last update of its lockstep, whose traces are kept; None: each
+            is.
+    """
+
+    current: Transitions
+    chain_start: Array
+    replayed: Transitions | None
+    numbers: Mapping[str, Array]
+    is_last: Array | None = None
+
+
+class Memory(NamedTuple):
+    """What an update remembers from one lockstep to the next beside the networks.
+
+    Attributes:
+        traces: F1, F2 and what they need of the previous transition.
+        moments: Running moments of V.
+        z1: [P] mean over the lanes of Z1 at the latest lockstep, for metrics; None in the forward
+            view, which has no vector of its own for it.
+        z2: [P] the same of Z2; None where it is not used.
+        multiplier: eta of the overlap target, a scalar; None: there is no target.
+    """
+
+    traces: TraceState
+    moments: Moments
+    z1: Array | None
+    z2: Array | None
+    multiplier: Array | None = None
+
+
+class Terms(NamedTuple):
+    """The two terms of the ascent direction for the current row.
+
+    Attributes:
+        z1: Z1.
+        z2: Z2; None for ACE.
+        raw_rho: [L] rho_t, not clipped.
+    """
+
+    z1: Term
+    z2: Term | None
+    raw_rho: Array
+
+
+class Estimates(NamedTuple):
+    """What the networks say of N transitions, none of it differentiated.
+
+    Attributes:
+        raw_rho: [N] rho_t = pi(A_t|S_t) / mu(A_t|S_t).
+        rho: [N] clipped to [0, rho_clip].
+        value: [N] V(S_t).
+        next_value: [N] V'(S_{t+1}), of the target copy.
+        delta: [N] delta_t.
+        raw_ratio: [N] C(S_t); 1 where there is no C.
+        ratio: [N] clipped to [0, density_ratio_clip].
+    """
+
+    raw_rho: Array
+    rho: Array
+    value: Array
+    next_value: Array
+    delta: Array
+    raw_ratio: Array
+    ratio: Array
+
+    def report(self) -> dict[str, Array]:
+        """Scalars for metrics."""
+        return {
+            "rho_mean": self.raw_rho.mean(),
+            "rho_square_mean": (self.raw_rho * self.raw_rho).mean(),
+            "rho_clipped_mean": self.rho.mean(),
+            "rho_clipped_share": as_type(self.raw_rho > self.rho, self.rho).mean(),
+            "density_ratio_mean": self.raw_ratio.mean(),
+        }
+
+
+def ratios(
+    networks: Networks, batch: Transitions, numbers: Mapping[str, Array]
+) -> tuple[Array, Array]:
+    """rho_t = pi(A_t|S_t) / mu(A_t|S_t): as it is, and clipped to [0, rho_clip]."""
+    target_logp = networks.log_prob(batch.observations, batch.actions)
+    rho = importance_ratio(target_logp, batch.behavior_logp)
+    return rho, rho.clip(max=numbers["rho_clip"])
+
+
+def estimate(
+    networks: Networks,
+    batch: Transitions,
+    numbers: Mapping[str, Array],
+    *,
+    uses_density_ratio: bool,
+) -> Estimates:
+    """Asks the networks about a batch."""
+    value = networks("v", batch.observations)
+    next_value = networks("v", batch.next_observations, target=True)
+    delta = td_error(batch.rewards, batch.discount, next_value, value)
+    raw_ratio = namespace(value).ones_like(value)
+    if uses_density_ratio:
+        raw_ratio = networks("c", batch.observations)
+    ratio = clip_density_ratio(raw_ratio, numbers["density_ratio_clip"])
+    raw_rho, rho = ratios(networks, batch, numbers)
+    return Estimates(raw_rho, rho, value, next_value, delta, raw_ratio, ratio)
+
+
+HIGHEST_MULTIPLIER = 10.0
+"""The most that eta can be; it settles below 1."""
+
+
+def overlap_force(
+    memory: Memory, weight: Array, raw_rho: Array, numbers: Mapping[str, Array]
+) -> tuple[Array, Array, dict[str, Array]]:
+    """The factors of grad log pi(A|S) that keep the overlap, and the dual step of eta.
+
+    Args:
+        memory: Holds eta.
+        weight: [N] the actor's own factors of grad log pi(A|S).
+        raw_rho: [N] rho_t.
+        numbers: Has `rho_clip`, `overlap_target` and `overlap_rate`.
+
+    Returns:
+        The force's factors [N], the next eta, and scalars to report.
+    """
+    eta, clip = memory.multiplier, numbers["rho_clip"]
+    force = force_weight(raw_rho, eta, actor_scale(weight, raw_rho, clip), clip)
+    reached = overlap(raw_rho, clip)
+    next_eta = multiplier_step(
+        eta,
+        reached,
+        target=numbers["overlap_target"],
+        rate=numbers["overlap_rate"],
+        highest=HIGHEST_MULTIPLIER,
+    )
+    return force, next_eta, {"overlap": reached, "overlap_multiplier": next_eta}

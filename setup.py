@@ -33,6 +33,7 @@ setup(
         **{name: ["*.yaml"] for name in example_packages()},
         "rllib_geoffpac": ["py.typed"],
         "rllib_cli": ["py.typed"],
+        "rllib_cli.report": ["page.*"],
     },
     install_requires=[
         "ray[rllib]>=2.57,<2.61",
@@ -45,6 +46,7 @@ setup(
     extras_require={
         "fast": ["jax>=0.7", "jaxlib"],
         "plots": ["matplotlib>=3.9", "scipy>=1.15"],
+        "report": ["plotly>=6", "scipy>=1.15"],
         "video": ["imageio[ffmpeg]>=2.34"],
         "offline": ["minari[hdf5]>=0.5.3; python_version >= '3.11'", "msgpack-numpy>=0.4.8"],
         "docs": [
@@ -60,6 +62,7 @@ setup(
             "jsonschema>=4.21",
             "scipy>=1.15",
             "pandas>=2.2",
+            "selenium>=4.30",
             "mypy>=1.15",
             "ruff>=0.9",
             "types-PyYAML",

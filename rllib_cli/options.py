@@ -90,6 +90,14 @@ RayGpus = Annotated[int | None, option("GPUs of the local Ray (default: all).", 
 Wandb = Annotated[
     str | None, option("Also log to this Weights & Biases project.", "--wandb-project")
 ]
+Report = Annotated[
+    bool,
+    option(
+        "Keep a page of curves and tables up to date while training: report.html in the results "
+        "folder (see 'rllib report').",
+        "--report",
+    ),
+]
 DryRun = Annotated[
     bool,
     option("Print the resolved trials, resources and folder, and start nothing.", "--dry-run"),
@@ -116,6 +124,7 @@ TRAIN_OPTIONS: dict[str, tuple[Any, Any]] = {
     "ray_num_cpus": (RayCpus, None),
     "ray_num_gpus": (RayGpus, None),
     "wandb_project": (Wandb, None),
+    "report": (Report, False),
     "dry_run": (DryRun, False),
     "verbose": (Verbose, False),
     "quiet": (Quiet, False),

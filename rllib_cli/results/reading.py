@@ -1,6 +1,7 @@
 """Reads the folders that Tune writes: one :class:`TrialResult` per trial, no Ray needed."""
 
 import json
+import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,10 @@ from rllib_geoffpac.validation import did_you_mean
 # Keys that tell a run, not a hyperparameter.
 _NOT_PARAMETERS = ("seed",)
 # All that is read of a results folder; the checkpoints are large.
-_FILES = ("result.json", "params.json", folders.SPEC_FILE)
+ERROR_FILE = "error.txt"
+_FILES = ("result.json", "params.json", ERROR_FILE, folders.SPEC_FILE)
+# A trial that has reported nothing for so long, or for five of its iterations, is not running.
+_SILENCE_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -32,19 +36,52 @@ class TrialResult:
 
     Attributes:
         path: The trial's folder; None if it was read from a URI.
+        place: The trial's folder or URI, as a user would write it.
         experiment: Name of the experiment's folder.
         run: Name of the algorithm, if it was noted.
         params: The trial's settings, flat with dots.
         reports: One flat dict of metrics per iteration, in order.
         stop: The stop criteria, if they were noted.
+        command: The command line that started the experiment, if it was noted.
+        failed: Whether it ended with an error.
     """
 
     path: Path | None
+    place: str
     experiment: str
     run: str
     params: dict[str, Any]
     reports: list[dict[str, Any]] = field(default_factory=list)
     stop: dict[str, Any] = field(default_factory=dict)
+    command: str = ""
+    failed: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return self.place.rstrip("/").rpartition("/")[2]
+
+    @property
+    def steps(self) -> float:
+        """The steps of its last report."""
+        return _steps(self.reports[-1]) if self.reports else 0.0
+
+    def status(self, now: float | None = None) -> str:
+        """done, diverged, failed, running or interrupted.
+
+        Args:
+            now: The time since the epoch; None for this moment.
+        """
+        last = self.reports[-1] if self.reports else {}
+        if last.get("diverged"):
+            return "diverged"
+        if last.get("done"):
+            return "done"
+        if self.failed:
+            return "failed"
+        silence = (time.time() if now is None else now) - last.get("timestamp", 0.0)
+        patience = max(_SILENCE_S, 5 * (last.get("time_this_iter_s") or 0.0))
+        return "running" if silence < patience else "interrupted"
 
     def curve(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
         """Returns ``(steps [N], values [N])`` of a metric, where it was measured."""
@@ -93,8 +130,11 @@ def load(paths: list[str]) -> list[TrialResult]:
         with storage.local_copy(place, _FILES) as folder:
             files = sorted(folder.glob("**/result.json")) if folder.is_dir() else []
             found = [trial for trial in map(_load_trial, files) if trial.reports]
-        if storage.is_uri(place):
-            found = [replace(trial, path=None) for trial in found]
+            if storage.is_uri(place):
+                found = [
+                    replace(trial, path=None, place=_place_of(trial, folder, place))
+                    for trial in found
+                ]
         if not found:
             raise UserError(
                 f"{path!r} holds no results: there is no result.json with reports in or below it. "
@@ -102,6 +142,11 @@ def load(paths: list[str]) -> list[TrialResult]:
             )
         trials += found
     return trials
+
+
+def _place_of(trial: TrialResult, folder: Path, uri: str) -> str:
+    """The URI of a trial that was read from a copy of what is behind ``uri``."""
+    return storage.join(uri, *Path(trial.place).relative_to(folder.absolute()).parts)
 
 
 def _similar(place: str) -> str:
@@ -127,11 +172,14 @@ def _load_trial(file: Path) -> TrialResult:
     spec = folders.read_spec(experiment)
     return TrialResult(
         path=file.parent,
+        place=str(file.parent.absolute()),
         experiment=experiment.name,
         run=spec.get("run", ""),
         params=flat_settings(params),
         reports=[by_iteration[iteration] for iteration in sorted(by_iteration)],
         stop=spec.get("stop", {}),
+        command=spec.get("command", ""),
+        failed=(file.parent / ERROR_FILE).exists(),
     )
 
 

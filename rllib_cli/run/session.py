@@ -8,6 +8,7 @@ from ray.tune import Callback
 from ray.tune.experiment import Trial
 from ray.tune.result import SHOULD_CHECKPOINT
 
+from rllib_cli.run.live_report import LiveReport
 from rllib_cli.run.progress import Progress
 
 
@@ -20,8 +21,9 @@ class Session:
 
     current: "Session | None" = None
 
-    def __init__(self, progress: Progress):
+    def __init__(self, progress: Progress, report: LiveReport | None = None):
         self.progress = progress
+        self.report = report
         self.signal: int | None = None
         # Trials that had ended when Tune was stopped; afterwards it calls all of them ended.
         self.ended: set[str] | None = None
@@ -78,6 +80,8 @@ class Session:
 
     def after_step(self, trials: list[Trial]) -> None:
         """Tune has handled an event; it may have been the last."""
+        if self.report is not None:
+            self.report.refresh()
         if self._stopped:
             self.ended = {trial.trial_id for trial in trials if trial.is_finished()}
 

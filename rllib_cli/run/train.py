@@ -16,6 +16,7 @@ from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.experiment import checks, result_keys, search_space
 from rllib_cli.experiment.code_references import find_references
 from rllib_cli.experiment.parse import Experiment, env_names
+from rllib_cli.report import page
 from rllib_cli.screen import Screen
 from rllib_geoffpac.metrics import headlines
 
@@ -36,6 +37,7 @@ class RunOptions:
         num_cpus: CPUs of the local Ray; None for all.
         num_gpus: GPUs of the local Ray; None for all.
         wandb_project: Weights & Biases project to log to.
+        report: Keep a page of the results up to date.
         verbosity: -1 only the result, 0 normal, 1 also where the log is.
         name_is_given: The user chose the folder's name, so an existing one is an error.
         command: The command line without ``--resume``, to print how to continue.
@@ -47,6 +49,7 @@ class RunOptions:
     num_cpus: int | None = None
     num_gpus: int | None = None
     wandb_project: str | None = None
+    report: bool = False
     verbosity: int = 0
     name_is_given: bool = False
     command: Sequence[str] = ("rllib", "train")
@@ -64,6 +67,8 @@ def train(experiments: list[Experiment], options: RunOptions | None = None) -> i
     options = options or RunOptions()
     checks.check_resources(options.num_cpus, options.num_gpus, options.ray_address)
     checks.check_wandb(options.wandb_project)
+    if options.report:
+        page.check_installed()
     checks.check_experiments(experiments)
     checks.check_address(options.ray_address)
     experiments, renamed = folders.choose_folders(
@@ -140,7 +145,8 @@ def make_plan(experiment: Experiment, options: RunOptions) -> Plan:
     from rllib_cli.experiment import rllib_checks
     from rllib_cli.run import cluster
 
-    spec, note = folders.spec_of(experiment), ""
+    spec = folders.spec_of(experiment) | {"command": shlex.join(options.command)}
+    note = ""
     trials = rllib_checks.check_experiment(experiment)
     if options.ray_address is None:
         resources = cluster.local_resources(options.num_cpus, options.num_gpus)
@@ -153,6 +159,7 @@ def make_plan(experiment: Experiment, options: RunOptions) -> Plan:
 
 def _run(plan: Plan, options: RunOptions, screen: Screen) -> int:
     from rllib_cli.run import summary
+    from rllib_cli.run.live_report import LiveReport
     from rllib_cli.run.progress import Progress
     from rllib_cli.run.session import Session
     from rllib_cli.run.tuner import make_tuner
@@ -175,11 +182,16 @@ def _run(plan: Plan, options: RunOptions, screen: Screen) -> int:
         live=live,
         quiet=options.verbosity < 0,
     )
-    with Session(progress) as session:
+    report = LiveReport(folder) if options.report else None
+    with Session(progress, report) as session:
         results = tuner.fit()
+    if report is not None:
+        report.write()
     metric, mode = folders.metric_and_mode(plan.experiment)
     outcome = summary.collect(results, folder, metric, mode, session.ended)
     summary.show(outcome, folder, metric, mode, screen.console)
+    if report is not None:
+        screen.console.print(f"Report:\n  {report.path}", markup=False)
     if session.signal is not None and outcome.unfinished:
         name = "Ctrl-C" if session.signal == 2 else "SIGTERM"
         screen.console.print(

@@ -106,6 +106,16 @@ def options_of_plot() -> str:
     return _options("plot")
 
 
+def options_of_report() -> str:
+    """The options of `rllib report`."""
+    return _options("report")
+
+
+def options_of_watch() -> str:
+    """The options of `rllib watch`."""
+    return _options("watch")
+
+
 def metrics() -> str:
     """All metrics, place by place."""
     from rllib_geoffpac.metrics import glossary
@@ -141,6 +151,8 @@ _TABLES: dict[str, Callable[[], str]] = {
         options_of_train,
         options_of_evaluate,
         options_of_plot,
+        options_of_report,
+        options_of_watch,
         metrics,
     )
 }

@@ -8,12 +8,15 @@ import sys
 import typer
 
 from rllib_cli import plugins
+from rllib_cli.compare.command import compare
 from rllib_cli.errors import UserError
 from rllib_cli.evaluate.command import evaluate
 from rllib_cli.example.command import example_app
 from rllib_cli.plot.command import plot
 from rllib_cli.report.command import report
 from rllib_cli.run.command import train_app
+from rllib_cli.status.command import status
+from rllib_cli.watch.command import watch
 
 app = typer.Typer(
     name="rllib",
@@ -28,6 +31,9 @@ app.add_typer(train_app, name="train")
 app.command(no_args_is_help=True)(evaluate)
 app.command(no_args_is_help=True)(plot)
 app.command(no_args_is_help=True)(report)
+app.command(no_args_is_help=True)(watch)
+app.command()(status)
+app.command(no_args_is_help=True)(compare)
 app.add_typer(example_app, name="example")
 
 

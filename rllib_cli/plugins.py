@@ -8,7 +8,8 @@ imports neither Ray nor torch and has
   :class:`rllib_geoffpac.metrics.Metric`. They decide which stop keys are accepted, what 'best'
   means, and what is shown while training,
 * ``CODE_KEYS``: settings that may be ``package.module:name`` and stay text in the config,
-* ``SETTING_LABELS``: setting -> how a plot calls it.
+* ``SETTING_LABELS``: setting -> how a plot calls it,
+* ``diagnose(result)``: sentences about a flat result that looks bad, for the user to see.
 
 Where Ray is imported, the ``AlgorithmConfig`` itself is asked. It may have
 
@@ -21,9 +22,9 @@ RLlib's own configs have none of these and are served in RLlib's way.
 """
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rllib_geoffpac.metrics import Metric
 
@@ -62,6 +63,16 @@ def metrics_of(run: str, algorithm: "type[Algorithm] | None" = None) -> Sequence
         return None
     ask = getattr(algorithm.get_default_config(), "result_metrics", None)
     return None if ask is None else ask()
+
+
+def diagnose(run: str, result: Mapping[str, Any]) -> list[str]:
+    """What the package of an algorithm says of a flat result that looks bad."""
+    return [
+        sentence
+        for module in modules()
+        if run in module.ALGORITHMS
+        for sentence in module.diagnose(result)
+    ]
 
 
 def all_metrics() -> list[Metric]:

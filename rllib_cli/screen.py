@@ -28,6 +28,14 @@ _RAY_ENVIRONMENT = {
 }
 
 
+def plain_console(stream: TextIO) -> Any:
+    """A rich console that wraps nothing where no terminal is: one report is one line."""
+    from rich.console import Console
+
+    width = None if stream.isatty() else 10_000
+    return Console(file=stream, width=width, highlight=False, soft_wrap=True)
+
+
 class Screen:
     """The user's standard output, kept apart from everything else that is written to it.
 
@@ -43,8 +51,6 @@ class Screen:
         self.console: Any = None
 
     def __enter__(self) -> "Screen":
-        from rich.console import Console
-
         for key, value in _RAY_ENVIRONMENT.items():
             os.environ.setdefault(key, value)
         if _is_descriptor(sys.stdout, 1) and _is_descriptor(sys.stderr, 2):
@@ -53,9 +59,7 @@ class Screen:
             self.stream = os.fdopen(os.dup(self._saved[1]), "w", buffering=1, encoding="utf-8")
             self._log = tempfile.TemporaryFile()
             self._point_to(self._log)
-        # Not on a terminal nothing is wrapped: one report is one line.
-        width = None if self.stream.isatty() else 10_000
-        self.console = Console(file=self.stream, width=width, highlight=False, soft_wrap=True)
+        self.console = plain_console(self.stream)
         return self
 
     def log_to(self, path: Path) -> None:

@@ -144,6 +144,18 @@ def glob(location: str, pattern: str) -> list[str]:
     return [location_of(path, location) for path in sorted(found)]
 
 
+def size(location: str) -> int:
+    """The bytes of all files below a folder."""
+    if not is_uri(location):
+        return sum(file.stat().st_size for file in Path(location).rglob("*") if file.is_file())
+    from pyarrow.fs import FileSelector
+
+    filesystem, path = _open(location)
+    with _explained(location):
+        below = filesystem.get_file_info(FileSelector(path, recursive=True, allow_not_found=True))
+    return sum(info.size or 0 for info in below if info.is_file)
+
+
 @contextlib.contextmanager
 def local_copy(location: str, names: tuple[str, ...] = ()) -> Iterator[Path]:
     """A folder of this machine with the files of a location; it is removed afterwards.

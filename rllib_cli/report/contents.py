@@ -14,7 +14,6 @@ from rllib_cli.errors import UserError
 from rllib_cli.experiment.result_keys import RLLIB_METRICS, STEPS, STEPS_OFFLINE
 from rllib_cli.results import reading, statistics
 from rllib_cli.results.reading import TrialResult
-from rllib_geoffpac.metrics import Metric, headlines
 
 _POINTS = 400
 """A curve of a page has no more points than a screen can show."""
@@ -49,7 +48,7 @@ def contents(trials: Sequence[TrialResult], title: str) -> dict[str, Any]:
     names = ["run", "env", *keys]
     groups = reading.group(list(trials), names)
     group_of = {id(trial): number for number, ms in enumerate(groups.values()) for trial in ms}
-    shown = [metric.key for metric in _headlines() if metric.key in numbers]
+    shown = [metric.key for metric in reading.headline_metrics() if metric.key in numbers]
     return {
         "title": title,
         "metrics": metrics,
@@ -65,10 +64,6 @@ def contents(trials: Sequence[TrialResult], title: str) -> dict[str, Any]:
     }
 
 
-def _headlines() -> list[Metric]:
-    return headlines([*plugins.all_metrics(), *RLLIB_METRICS])
-
-
 def _metrics(trials: Iterable[TrialResult]) -> list[dict[str, str]]:
     """Every number that was reported, with what the glossary says of it; headlines first."""
     reported = dict.fromkeys(
@@ -79,7 +74,7 @@ def _metrics(trials: Iterable[TrialResult]) -> list[dict[str, str]]:
         if _is_number(value) and not _NO_CURVES.match(key)
     )
     known = [*plugins.all_metrics(), *RLLIB_METRICS]
-    first = [metric.key for metric in _headlines()]
+    first = [metric.key for metric in reading.headline_metrics()]
     rows = []
     for key in sorted(reported, key=lambda key: (first.index(key) if key in first else 99, key)):
         row = next((metric for metric in known if metric.matches(key)), None)
@@ -176,7 +171,7 @@ def _experiments(trials: Iterable[TrialResult], best: str) -> list[dict[str, str
         members.setdefault(trial.experiment, []).append(trial)
     rows = []
     for name, own in members.items():
-        folder = _parent(own[0].place)
+        folder = reading.parent(own[0].place)
         row = {"name": name, "folder": folder, "plot": f"rllib plot {shlex.quote(folder)}"}
         if own[0].command:
             row |= {"reproduce": own[0].command, "resume": f"{own[0].command} --resume"}
@@ -187,11 +182,6 @@ def _experiments(trials: Iterable[TrialResult], best: str) -> list[dict[str, str
             row["evaluate"] = f"rllib evaluate {shlex.quote(winner.place)} --episodes 10"
         rows.append(row)
     return rows
-
-
-def _parent(place: str) -> str:
-    head, mark, query = place.partition("?")
-    return head.rstrip("/").rpartition("/")[0] + mark + query
 
 
 def _is_number(value: Any) -> bool:

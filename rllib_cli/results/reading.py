@@ -18,7 +18,7 @@ from rllib_cli.experiment.result_keys import (
     STEPS_OFFLINE,
     did_you_mean_key,
 )
-from rllib_geoffpac.metrics import headlines
+from rllib_geoffpac.metrics import Metric, headlines
 from rllib_geoffpac.validation import did_you_mean
 
 # Keys that tell a run, not a hyperparameter.
@@ -59,7 +59,7 @@ class TrialResult:
     @property
     def name(self) -> str:
         """The name of its folder."""
-        return self.place.rstrip("/").rpartition("/")[2]
+        return self.place.partition("?")[0].rstrip("/").rpartition("/")[2]
 
     @property
     def steps(self) -> float:
@@ -183,6 +183,12 @@ def _load_trial(file: Path) -> TrialResult:
     )
 
 
+def parent(place: str) -> str:
+    """The folder or URI above one."""
+    head, mark, query = place.partition("?")
+    return head.rstrip("/").rpartition("/")[0] + mark + query
+
+
 def flat_settings(config: dict[str, Any]) -> dict[str, Any]:
     """The settings of a config, flat with dots."""
     return {key.replace("/", "."): value for key, value in flatten(config).items()}
@@ -218,6 +224,12 @@ def _sort_key(value: Any) -> tuple:
     return (0, value, "") if is_number else (1, 0, str(value))
 
 
+def headline_metrics() -> list[Metric]:
+    """What is shown of a run: the metrics with a headline, of plugins and of RLlib, each once."""
+    known = headlines([*plugins.all_metrics(), *RLLIB_METRICS])
+    return list({metric.key: metric for metric in known}.values())
+
+
 def common_metric(trials: list[TrialResult], metric: str | None) -> str:
     """Checks the metric that the user wants, or picks the first headline that was reported.
 
@@ -236,7 +248,7 @@ def common_metric(trials: list[TrialResult], metric: str | None) -> str:
             hint = did_you_mean_key(metric, available)
             raise UserError(f"--metric: no trial reported {metric!r}.{hint}")
         return metric
-    candidates = {m.key: m for m in headlines([*plugins.all_metrics(), *RLLIB_METRICS])}
+    candidates = {metric.key: metric for metric in headline_metrics()}
     for key in candidates:
         if key in available:
             return key

@@ -20,6 +20,19 @@ class Interval(NamedTuple):
     high: float
 
 
+class PairedDifference(NamedTuple):
+    """Mean difference of pairs, its 95 % interval (Student's t) and the p value of no difference.
+
+    The p value is that of the paired permutation test: the share of all ways to swap the two
+    members of each pair whose mean difference is at least as large.
+    """
+
+    mean: float
+    low: float
+    high: float
+    p: float
+
+
 def mean_and_error(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard error over seeds: [S, N] -> [N], [N]; the error of one seed is 0."""
     mean = values.mean(axis=0)
@@ -79,3 +92,29 @@ def interquartile_mean(values: np.ndarray, resamples: int = _RESAMPLES) -> Inter
         rng=np.random.default_rng(_SEED),
     ).confidence_interval
     return Interval(float(iqm(sample)), float(ends.low), float(ends.high))
+
+
+def paired_difference(first: np.ndarray, second: np.ndarray) -> PairedDifference | None:
+    """Second minus first, pair by pair: [S], [S]; None for fewer than two pairs.
+
+    Up to a dozen pairs every way to swap is tried; of more, a fixed sample of them.
+    """
+    if len(first) < 2:
+        return None
+    from scipy import stats
+
+    difference = np.asarray(second, float) - np.asarray(first, float)
+    mean = float(difference.mean())
+    if not difference.any():
+        return PairedDifference(0.0, 0.0, 0.0, 1.0)
+    error = stats.sem(difference)
+    reach = float(error * stats.t.ppf(0.975, len(difference) - 1))
+    test = stats.permutation_test(
+        (difference,),
+        lambda sample, axis: np.mean(sample, axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=_RESAMPLES,
+        rng=np.random.default_rng(_SEED),
+    )
+    return PairedDifference(mean, mean - reach, mean + reach, float(test.pvalue))

@@ -2,18 +2,21 @@
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from rllib_cli.experiment.parse import flatten
-from rllib_cli.experiment.result_keys import STEPS, STEPS_OFFLINE
+from rllib_cli.experiment.result_keys import EVALUATED_AT, STEPS, STEPS_OFFLINE
 from rllib_geoffpac.metrics import Metric
 
 # Stop keys that grow steadily, so that they tell the time left.
 STEADY_KEYS = (STEPS, "training_iteration", "time_total_s", STEPS_OFFLINE)
 
 _MAX_ROWS = 20
+_BARS = "▁▂▃▄▅▆▇█"
+_SPARKLINE = 10
+"""Characters of a sparkline."""
 
 
 @dataclass
@@ -25,6 +28,8 @@ class TrialView:
     steps: int | None = None
     rate: float | None = None
     metrics: dict[str, float] = field(default_factory=dict)
+    history: dict[float, float] = field(default_factory=dict)  # steps -> the first headline
+    warnings: list[str] = field(default_factory=list)
     source: str = ""
     seconds_left: float | None = None
     first: tuple[float, float] | None = None  # (fraction done, time) at the first report
@@ -40,6 +45,7 @@ class Progress:
         metrics: What to show of a result: those with a headline.
         live: Draw a table that is updated in place.
         quiet: Print nothing on the way.
+        diagnose: What the algorithm's package says of a flat result that looks bad.
     """
 
     def __init__(
@@ -50,12 +56,14 @@ class Progress:
         metrics: Sequence[Metric],
         live: bool,
         quiet: bool,
+        diagnose: Callable[[Mapping[str, Any]], Sequence[str]] = lambda result: (),
     ):
         self.console = console
         self.stop = stop
         self.total = total
         self.metrics = metrics
         self.quiet = quiet
+        self.diagnose = diagnose
         self.views: dict[str, TrialView] = {}
         self.started = time.monotonic()
         self.note = ""
@@ -110,10 +118,23 @@ class Progress:
         for metric in self.metrics:
             if _is_number(figures.get(metric.key)):
                 view.metrics[metric.key] = figures[metric.key]
+        self._remember(view, figures)
         view.source = str(result.get("data_source") or "")
         self._estimate_time_left(view, figures)
         if self._live is None and not self.quiet:
             self.say(self.line(view))
+
+    def _remember(self, view: TrialView, figures: dict[str, Any]) -> None:
+        """Keeps the first headline for the sparkline, and says once what looks bad."""
+        headline = next((m for m in self.metrics if m.key in view.metrics), None)
+        if headline is not None:
+            at = figures.get(EVALUATED_AT) if headline.needs_evaluation else None
+            view.history[view.steps or 0 if at is None else at] = view.metrics[headline.key]
+        for warning in self.diagnose(figures):
+            if warning not in view.warnings:
+                view.warnings.append(warning)
+                if not self.quiet:
+                    self.say(f"{view.name}  warning: {warning}")
 
     def _estimate_time_left(self, view: TrialView, figures: dict[str, Any]) -> None:
         fractions = [
@@ -143,6 +164,8 @@ class Progress:
             parts.append(f"{view.rate:,.0f} steps/s")
         for metric in self._reported([view]):
             parts.append(f"{metric.headline} {number(view.metrics[metric.key])}")
+        if len(view.history) > 1:
+            parts.append(sparkline(list(view.history.values())))
         if view.source:
             parts.append(view.source)
         if view.status == "diverged":
@@ -175,6 +198,7 @@ class Progress:
         shown = self._reported(views)
         for title in ("env steps", "steps/s", *(metric.headline for metric in shown), "left"):
             table.add_column(title, justify="right")
+        table.add_column(shown[0].headline if shown else "")
         for view in views[:_MAX_ROWS]:
             table.add_row(
                 view.name,
@@ -183,10 +207,11 @@ class Progress:
                 "" if view.rate is None else f"{view.rate:,.0f}",
                 *(number(view.metrics.get(metric.key)) for metric in shown),
                 duration(view.seconds_left) if view.status == "running" else "",
+                sparkline(list(view.history.values())),
             )
         counts = {
             status: sum(view.status == status for view in views)
-            for status in ("running", "done", "diverged", "failed")
+            for status in ("running", "done", "diverged", "failed", "interrupted")
         }
         counts["waiting"] = self.total - sum(counts.values())
         summary = ", ".join(f"{count} {status}" for status, count in counts.items() if count > 0)
@@ -200,6 +225,23 @@ class Progress:
         if self.note:
             lines.append(Text(self.note, style="bold"))
         return Group(*lines)
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """A curve in a few characters: its values [N] as bars between its lowest and its highest.
+
+    Example:
+        >>> sparkline([0.0, 1.0, 4.0, 8.0])
+        '▁▂▄█'
+    """
+    finite = [value for value in values if math.isfinite(value)]
+    if len(finite) < 2:
+        return ""
+    count = min(_SPARKLINE, len(finite))
+    chosen = [finite[round(k * (len(finite) - 1) / (count - 1))] for k in range(count)]
+    low, high = min(finite), max(finite)
+    top = (len(_BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(_BARS[round((value - low) * top)] for value in chosen)
 
 
 def number(value: float | None) -> str:

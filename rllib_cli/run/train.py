@@ -8,10 +8,11 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rllib_cli import folders, storage
+from rllib_cli import folders, plugins, storage
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.experiment import checks, result_keys, search_space
 from rllib_cli.experiment.code_references import find_references
@@ -181,6 +182,7 @@ def _run(plan: Plan, options: RunOptions, screen: Screen) -> int:
         metrics=headlines(result_keys.metrics_of(plan.experiment)),
         live=live,
         quiet=options.verbosity < 0,
+        diagnose=partial(plugins.diagnose, plan.experiment.run),
     )
     report = LiveReport(folder) if options.report else None
     with Session(progress, report) as session:

@@ -13,6 +13,7 @@ from command import run
 TRAINED = "reacher-sweep"
 SMOKE = "smoke-geoffpac-reacher"
 EXTENDING = "docs/extending.md"
+READ_RESULTS = ("evaluate", "plot", "report", "watch", "status", "compare")
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def at_home(home, monkeypatch):
 
 
 def _marks(command):
-    return [pytest.mark.slow] if command.startswith(("rllib evaluate", "rllib plot")) else []
+    return [pytest.mark.slow] if command.split()[1] in READ_RESULTS else []
 
 
 COMMANDS = [
@@ -62,7 +63,7 @@ def test_commands_of_the_pages_run(command, at_home, rllib_here, request):
     assert program == "rllib"
     if words[0] == "train" or words[:2] == ["example", "run"]:
         words.append("--dry-run")
-    elif words[0] in ("evaluate", "plot"):
+    elif words[0] in READ_RESULTS:
         (at_home / "ray_results").symlink_to(request.getfixturevalue("results"))
         words = [_at(at_home, word) for word in words]
     finished = rllib_here(*words)

@@ -11,11 +11,12 @@ from command import environment
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--help"], ["train", "evaluate", "example", "plot"]),
+        (["--help"], ["train", "evaluate", "example", "plot", "report", "compare"]),
         (["train", "--help"], ["--algo", "file", "--dry-run", "seed + k"]),
         (["train", "file", "--help"], ["--set", "--resume", "--ray-address", "--wandb-project"]),
         (["evaluate", "--help"], ["--episodes", "--video-dir", "--weights-only"]),
         (["plot", "--help"], ["--metric", "--by", "--out"]),
+        (["report", "--help"], ["--out", "browser"]),
         (["example", "--help"], ["list", "get", "run"]),
     ],
 )

@@ -1,0 +1,1 @@
+"""`rllib compare`: what differs between two runs, in settings and in results."""

@@ -1,0 +1,1 @@
+"""`rllib status`: the runs below a storage path."""

@@ -1,0 +1,1 @@
+"""`rllib watch`: the live table of a run that goes on elsewhere."""

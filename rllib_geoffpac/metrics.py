@@ -324,7 +324,7 @@ SECTIONS = (
         LEARNER,
         EMPHATIC,
         (
-            Metric("value_loss", "reward^2", "loss of V: rho delta^2 / 2"),
+            Metric("value_loss", "reward^2", "loss of V: rho delta^2 / 2 for TD"),
             Metric(
                 "density_ratio_loss",
                 "",
@@ -338,6 +338,10 @@ SECTIONS = (
                 "loss of U: rho (delta^u)^2 / 2",
                 "with `view='forward'` and `gamma_hat` above 0",
                 algorithms=("GeoffPAC",),
+            ),
+            Metric("emphasis_loss", "", "loss of M", "with `emphasis='learned'`"),
+            Metric(
+                "correction_loss", "reward^2", "loss of TDRC's h", "with `value_estimator='tdrc'`"
             ),
             Metric(
                 "density_ratio_mean", "", "C(S_t) before its clip; the normalisation pulls it to 1"
@@ -363,7 +367,7 @@ SECTIONS = (
             Metric(
                 "overlap_multiplier", "", "eta, the strength of the force that does it", _OVERLAP
             ),
-            Metric("f1_mean", "", "F1_t, the follow-on trace"),
+            Metric("f1_mean", "", "F1_t, the follow-on trace, or what stands for it"),
             Metric("m1_mean", "", "M1_t, the emphasis of the first term"),
             Metric("f2_norm", "", "norm of F2_t, mean over lanes", _SECOND_TERM),
             Metric(
@@ -405,7 +409,7 @@ SECTIONS = (
             Metric("learn_seconds", "s", "spent on learning in this iteration, transport included"),
             Metric("diverged", "", "1 if a loss or a parameter is NaN or infinite, else 0"),
             Metric("total_loss", "reward^2", "`value_loss` or `critic_loss`, by RLlib's name"),
-            Metric("<network>_learning_rate", "", "of the optimizer of pi, V, C, U or Q"),
+            Metric("<network>_learning_rate", "", "of the optimizer of pi or of a critic"),
             Metric("num_trainable_parameters", "parameters", "of the optimizers", _FIRST),
             Metric("num_non_trainable_parameters", "parameters", "the target copies", _FIRST),
             Metric("module_train_batch_size_mean", "locksteps", "rows of a batch, by RLlib's name"),

@@ -47,7 +47,7 @@ class Network:
     def copies(self):
         return [t.detach().clone() for t in self.tensors]
 
-    def descend(self, gradients):
+    def descend(self, gradients, decay=0.0):
         """Clips the whole gradient by its norm and takes one step down."""
         norm = math.sqrt(sum(float((g * g).sum()) for g in gradients))
         clip = self.config.grad_clip
@@ -56,7 +56,7 @@ class Network:
         self.steps += 1
         moments = zip(self.squares, self.means, strict=True)
         for tensor, (square, mean), gradient in zip(self.tensors, moments, gradients, strict=True):
-            step = scale * gradient
+            step = scale * gradient + decay * tensor.detach()
             if self.config.optimizer_type == "adam":
                 mean.copy_(0.9 * mean + 0.1 * step)
                 square.copy_(0.999 * square + 0.001 * step * step)
@@ -105,12 +105,15 @@ class ReferenceLearner:
             "v": config.value_lr,
             "c": config.density_ratio_lr,
             "u": config.counterfactual_value_lr,
+            "m": config.emphasis_lr,
+            "h": config.correction_lr,
         }
         self.has_std = bool(std)
         theta = [*module.pi.parameters(), *std]
         self.pi = Network(theta, config.actor_lr or config.lr, config, start)
         used = {"v": True, "c": config.gamma_hat > 0}
         used["u"] = config.gamma_hat > 0 and config.view == "forward"
+        used |= {"m": config.emphasis == "learned", "h": config.value_estimator == "tdrc"}
         self.critics = {
             name: Network(
                 list(getattr(module, name).parameters()), rate or config.lr, config, start
@@ -202,7 +205,7 @@ class ReferenceLearner:
         return self.v([t.state for t in transitions])[:, 0]
 
     def density_ratios(self, states, tensors=None):
-        return torch.log1p(torch.exp(self.c(states, tensors)[:, 0]))
+        return self.positive("c", states, tensors)
 
     def deltas(self, transitions):
         with torch.no_grad():
@@ -213,13 +216,80 @@ class ReferenceLearner:
         return torch.tensor(targets, dtype=torch.float64) - self.values(transitions)
 
     def learn_critics(self, batch):
-        weights = torch.tensor(self.rho(batch), dtype=torch.float64)
-        loss = (weights * self.deltas(batch) ** 2).sum() / 2 / len(batch)
-        self.v.descend(torch.autograd.grad(loss, self.v.tensors))
+        if self.config.value_estimator == "tdrc":
+            self.learn_by_tdrc(batch)
+        else:
+            weights = torch.tensor(self.value_weights(batch), dtype=torch.float64)
+            loss = (weights * self.deltas(batch) ** 2).sum() / 2 / len(batch)
+            self.v.descend(torch.autograd.grad(loss, self.v.tensors))
         if self.c is not None:
             self.c.descend(self.density_ratio_gradients(batch))
         if "u" in self.critics:
             self.critics["u"].descend(self.counterfactual_gradients(batch))
+        if "m" in self.critics:
+            self.critics["m"].descend(self.emphasis_gradients(batch))
+
+    def value_weights(self, batch):
+        """The weight of every transition in the loss of V."""
+        config, weights = self.config, self.rho(batch)
+        if config.value_estimator == "cop_td":
+            ratios = self.clipped_ratios(batch)
+            weights = [w * ratio for w, ratio in zip(weights, ratios, strict=True)]
+        if config.value_estimator == "etd":
+            ratios, f1 = self.clipped_ratios(batch), self.emphases(batch)
+            for k, transition in enumerate(batch):
+                i_c = self.interest(transition.state) * ratios[k]
+                weights[k] *= (1 - config.lambda_1) * i_c + config.lambda_1 * f1[k]
+        return weights
+
+    def learn_by_tdrc(self, batch):
+        h, rhos = self.critics["h"], self.rho(batch)
+
+        def errors():
+            values, following = self.values(batch), self.v([t.value_successor for t in batch])[:, 0]
+            here, there = values.tolist(), following.tolist()
+            return (
+                values,
+                following,
+                [t.reward + t.discount * there[k] - here[k] for k, t in enumerate(batch)],
+            )
+
+        values, following, deltas = errors()
+        corrections, ascended = h([t.state for t in batch])[:, 0].tolist(), 0.0
+        for k, transition in enumerate(batch):
+            back = transition.discount * corrections[k] * following[k]
+            ascended = ascended + rhos[k] * (deltas[k] * values[k] - back)
+        self.v.descend(torch.autograd.grad(-ascended / len(batch), self.v.tensors))
+        deltas, loss = errors()[2], 0.0
+        for k, said in enumerate(h([t.state for t in batch])[:, 0]):
+            loss = loss + (rhos[k] * deltas[k] - said) ** 2 / 2 / len(batch)
+        gradients = torch.autograd.grad(loss, h.tensors)
+        h.descend(gradients, decay=self.config.tdrc_regularization)
+
+    def emphases(self, batch):
+        """What stands for F1 where there is no trace."""
+        if "m" in self.critics:
+            return self.positive("m", [t.state for t in batch]).tolist()
+        ratios = self.clipped_ratios(batch)
+        return [self.interest(t.state) * r for t, r in zip(batch, ratios, strict=True)]
+
+    def emphasis_gradients(self, batch):
+        """Of M, which learns at the state that the lane really goes to."""
+        m, successors = self.critics["m"], [t.chain_successor for t in batch]
+        there = self.positive("m", successors)
+        with torch.no_grad():
+            before = self.positive("m", [t.state for t in batch], self.targets["m"]).tolist()
+        ratios, rhos, loss = self.clipped_ratios_at(successors), self.rho(batch), 0.0
+        for k, transition in enumerate(batch):
+            target = self.interest(successors[k]) * ratios[k]
+            if not transition.cut:
+                target += transition.discount * rhos[k] * before[k]
+            loss = loss + (target - there[k]) ** 2 / 2 / len(batch)
+        return torch.autograd.grad(loss, m.tensors)
+
+    def positive(self, name, states, tensors=None):
+        """A critic whose outputs pass through a softplus."""
+        return torch.log1p(torch.exp(self.critics[name](states, tensors)[:, 0]))
 
     def counterfactual_gradients(self, batch):
         """Of U, from the transitions that lead somewhere in the chain."""
@@ -299,7 +369,7 @@ class ReferenceLearner:
         config = self.config
         rhos, scores = self.rho(batch), self.scores(batch)
         values, deltas = self.values(batch).tolist(), self.deltas(batch).tolist()
-        ratios = self.clipped_ratios(batch)
+        ratios, emphases = self.clipped_ratios(batch), self.emphases(batch)
         successors = [t.chain_successor for t in batch]
         if config.gamma_hat > 0:
             u = self.critics["u"]
@@ -309,8 +379,8 @@ class ReferenceLearner:
         terms = []
         for k, transition in enumerate(batch):
             interest = self.interest(transition.state)
-            emphasis = interest * ratios[k]
-            if k < self.num_lanes:
+            emphasis = emphases[k]
+            if k < self.num_lanes and config.emphasis == "followon":
                 emphasis = self.followon(k, transition, rhos[k], ratios[k], interest)
             m1 = (1 - config.lambda_1) * interest * ratios[k] + config.lambda_1 * emphasis
             second = 0.0
@@ -335,9 +405,12 @@ class ReferenceLearner:
         return f1
 
     def clipped_ratios(self, batch):
+        return self.clipped_ratios_at([t.state for t in batch])
+
+    def clipped_ratios_at(self, states):
         if self.c is None:
-            return [1.0] * len(batch)
-        ratios = self.density_ratios([t.state for t in batch]).tolist()
+            return [1.0] * len(states)
+        ratios = self.density_ratios(states).tolist()
         return [min(ratio, self.config.density_ratio_clip) for ratio in ratios]
 
     def backward_terms(self, transitions):
@@ -359,7 +432,8 @@ class ReferenceLearner:
             f1 = interest * ratio
             if before is not None:
                 f1 += before["discount"] * before["rho"] * before["f1"]
-            m1 = (1 - config.lambda_1) * interest * ratio + config.lambda_1 * f1
+            stands_for_f1 = self.emphases([transition])[0] if "m" in self.critics else f1
+            m1 = (1 - config.lambda_1) * interest * ratio + config.lambda_1 * stands_for_f1
             z = rho * m1 * deltas[lane] * score
             f2 = intrinsic = torch.zeros(self.size, dtype=torch.float64)
             if second_trace:

@@ -20,7 +20,7 @@ from rllib_geoffpac.algorithms.view_checks import combination_checks
 from rllib_geoffpac.connectors import EmphaticTraces, LaneAligner
 from rllib_geoffpac.maths.distributions import KINDS
 from rllib_geoffpac.modules import MLPRLModule, TabularRLModule
-from rllib_geoffpac.updates.learned import LEARNED, C, LearnedFunction, U, V
+from rllib_geoffpac.updates.learned import LEARNED, VALUE_FUNCTIONS, C, LearnedFunction, M, U
 from rllib_geoffpac.updates.lockstep import EmphaticSettings
 from rllib_geoffpac.updates.optimizers import OPTIMIZER_TYPES
 from rllib_geoffpac.validation import import_by_name, is_choice, is_count, is_number
@@ -57,6 +57,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         self.lambda_1 = 0.7
         self.lambda_2 = 0.6
         self.view = "backward"
+        self.emphasis = "followon"
         self.interest_fn: Callable | str | None = None
         self.truncation = "terminate"
         # Clipping.
@@ -64,6 +65,8 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         self.density_ratio_clip = 2.0
         self.grad_clip = 0.5
         # Critics.
+        self.value_estimator = "td"
+        self.tdrc_regularization = 1.0
         self.sn_loss_coeff = 1e-3
         self.target_update_freq = 200
         # Departures from the paper, off by default.
@@ -82,6 +85,8 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         self.value_lr: float | None = None
         self.density_ratio_lr: float | None = None
         self.counterfactual_value_lr: float | None = None
+        self.emphasis_lr: float | None = None
+        self.correction_lr: float | None = None
         self.optimizer_type = "rmsprop"
         # Replay.
         self.replay_capacity = 1_000_000
@@ -98,10 +103,13 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         lambda_1: float = NotProvided,
         lambda_2: float = NotProvided,
         view: str = NotProvided,
+        emphasis: str = NotProvided,
         interest_fn: Callable[[np.ndarray], np.ndarray] | str | None = NotProvided,
         truncation: str = NotProvided,
         rho_clip: float = NotProvided,
         density_ratio_clip: float = NotProvided,
+        value_estimator: str = NotProvided,
+        tdrc_regularization: float = NotProvided,
         sn_loss_coeff: float = NotProvided,
         target_update_freq: int = NotProvided,
         value_baseline: str | None = NotProvided,
@@ -116,6 +124,8 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         value_lr: float | None = NotProvided,
         density_ratio_lr: float | None = NotProvided,
         counterfactual_value_lr: float | None = NotProvided,
+        emphasis_lr: float | None = NotProvided,
+        correction_lr: float | None = NotProvided,
         optimizer_type: str = NotProvided,
         replay_capacity: int = NotProvided,
         replay_batch_size: int = NotProvided,
@@ -134,12 +144,20 @@ class GeoffPACConfig(LaneAlgorithmConfig):
                 a critic U of u(s) = i(s) v_pi(s) + gamma_hat E_pi[u(S')|s],
                 Z2_t = C(S_t) rho_t delta^u_t grad log pi(A_t|S_t), delta^u_t = i(S_t) V(S_t)
                 + gamma_hat U'(S_{t+1}) - U(S_t); (1 - lambda_2) i V' + lambda_2 U' stands for U'.
+            emphasis: What stands for F1_t in M1_t: "followon" (the paper: the trace), or "learned":
+                a critic M(s) of its mean, M(s') = i(s') C(s') + E[gamma_{t+1} rho_t M(S_t) |
+                S_{t+1} = s'], which replayed transitions have too.
             interest_fn: i(s): maps observations [N, ...] to interests [N] >= 0, or its name as
                 'package.module:name'. None is 1 everywhere.
             truncation: What a time limit does. "terminate": the paper's scheme, as a termination.
                 "bootstrap": V bootstraps from the final observation, the lane's traces restart.
             rho_clip: rho is clipped to [0, rho_clip] wherever it is used; inf: not clipped.
             density_ratio_clip: C is clipped to [0, density_ratio_clip] in F1 and I.
+            value_estimator: How V learns. "td" (the paper): rho_t delta_t grad V(S_t); "cop_td":
+                times C(S_t); "etd": times M1_t, which must not be a trace; "tdrc": gradient TD,
+                rho_t (delta_t grad V(S_t) - gamma_{t+1} h(S_t) grad V(S_{t+1})) with a critic h of
+                E[rho_t delta_t | S_t] and no target copy of V in this delta_t.
+            tdrc_regularization: What multiple of h's weights is taken off them in its step.
             sn_loss_coeff: beta, the weight of the soft normalisation of C.
             target_update_freq: Updates (locksteps, if there is one for each) between copies of the
                 critics into their target networks.
@@ -162,6 +180,8 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             value_lr: Learning rate of V; None: `lr`.
             density_ratio_lr: Learning rate of C; None: `lr`.
             counterfactual_value_lr: Learning rate of U; None: `lr`.
+            emphasis_lr: Learning rate of M; None: `lr`.
+            correction_lr: Learning rate of h; None: `lr`.
             optimizer_type: "rmsprop" (the paper), "sgd" (tabular) or "adam".
             replay_capacity: Transitions kept for replay.
             replay_batch_size: Replayed locksteps per critic update (each one transition of every
@@ -208,14 +228,22 @@ class GeoffPACConfig(LaneAlgorithmConfig):
     @property
     def replays_interest(self) -> bool:
         """Whether replayed transitions need i(S_t), and any need i(S_{t+1})."""
-        return self.view == "forward" or self.actor_replay_batch_size > 0
+        return (
+            self.view == "forward"
+            or self.emphasis == "learned"
+            or self.value_estimator == "etd"
+            or self.actor_replay_batch_size > 0
+        )
 
     @property
     def learned_functions(self) -> tuple[LearnedFunction, ...]:
         """What is learned beside pi, in the order in which it learns."""
-        if not self.uses_density_ratio:
-            return (V,)
-        return (V, C, U) if self.view == "forward" else (V, C)
+        functions = list(VALUE_FUNCTIONS.get(self.value_estimator, ()))
+        if self.uses_density_ratio:
+            functions += [C, U] if self.view == "forward" else [C]
+        if self.emphasis == "learned":
+            functions.append(M)
+        return tuple(functions)
 
     def learning_rate(self, network: str) -> float:
         """The learning rate of "pi" or of a learned function, by its name."""
@@ -225,7 +253,10 @@ class GeoffPACConfig(LaneAlgorithmConfig):
     @property
     def weight_decays(self) -> dict[str, float]:
         """The weight decay of everything that has an optimizer."""
-        return dict.fromkeys(["pi", *(function.name for function in self.learned_functions)], 0.0)
+        decays = dict.fromkeys(["pi", *(function.name for function in self.learned_functions)], 0.0)
+        if "h" in decays:
+            decays["h"] = self.tdrc_regularization
+        return decays
 
     def update_settings(self) -> EmphaticSettings:
         """What is decided once for the update."""
@@ -235,6 +266,8 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             uses_second_trace=self.uses_second_trace,
             centers_values=self.value_baseline == "ema",
             view=self.view,
+            emphasis=self.emphasis,
+            value_estimator=self.value_estimator,
             num_actor_replayed=self.actor_replay_batch_size * self.num_lanes,
             controls_overlap=self.overlap_target is not None,
         )
@@ -257,6 +290,9 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             ("lambda_1", is_number(self.lambda_1, 0, 1), unit),
             ("lambda_2", is_number(self.lambda_2, 0, 1), unit),
             ("view", *is_choice(self.view, "backward", "forward")),
+            ("emphasis", *is_choice(self.emphasis, "followon", "learned")),
+            ("value_estimator", *is_choice(self.value_estimator, *VALUE_FUNCTIONS)),
+            ("tdrc_regularization", is_number(self.tdrc_regularization, 0), non_negative),
             ("truncation", *is_choice(self.truncation, "terminate", "bootstrap")),
             ("rho_clip", is_number(self.rho_clip, 0, above=True, infinite=True), positive),
             (
@@ -349,7 +385,13 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         pipeline = super().build_learner_connector(
             input_observation_space, input_action_space, device
         )
-        pipeline.append(LaneAligner(gamma=self.gamma, truncation=self.truncation))
+        pipeline.append(
+            LaneAligner(
+                gamma=self.gamma,
+                truncation=self.truncation,
+                chain_successors=self.emphasis == "learned" and self.truncation == "bootstrap",
+            )
+        )
         pipeline.append(EmphaticTraces())
         return pipeline
 

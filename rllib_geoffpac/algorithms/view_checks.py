@@ -13,6 +13,11 @@ def combination_checks(config: Any) -> list[tuple[str, bool, str]]:
         _actor_replay(config),
         _overlap_target(config),
         (
+            "value_estimator",
+            config.value_estimator != "etd" or not _needs_f1(config),
+            f"another than 'etd', for which replayed transitions have no trace F1; or {_WAYS_OUT}",
+        ),
+        (
             "overlap_coeff",
             config.overlap_coeff == 0 or not _weighted(config),
             "0 with view='forward' or with actor replay, which have no F2 for this force to go "
@@ -41,9 +46,16 @@ def _actor_replay(config: Any) -> tuple[str, bool, str]:
     if is_number(config.gamma_hat, 0, above=True) and config.view == "backward":
         why = "0 with view='backward': a replayed transition has no trace F2; set view='forward'"
         return key, False, why
-    if is_number(config.lambda_1, 0, above=True):
-        return key, False, "0 with lambda_1 > 0: a replayed transition has no trace F1; set it to 0"
+    if _needs_f1(config):
+        return key, False, f"0: a replayed transition has no trace F1; {_WAYS_OUT}"
     return key, True, allowed
+
+
+_WAYS_OUT = "set emphasis='learned', or lambda_1=0"
+
+
+def _needs_f1(config: Any) -> bool:
+    return config.emphasis == "followon" and is_number(config.lambda_1, 0, above=True)
 
 
 def _overlap_target(config: Any) -> tuple[str, bool, str]:

@@ -11,6 +11,7 @@ from ray.rllib.core.columns import Columns
 from ray.rllib.utils.annotations import override
 
 from rllib_geoffpac.lanes.fragments import Fragment
+from rllib_geoffpac.updates.transitions import CHAIN_OBS
 
 DISCOUNT = "discount"
 """[T, lanes] gamma_{t+1}, the discount of the transition."""
@@ -29,11 +30,20 @@ class LaneAligner(ConnectorV2):
     Args:
         gamma: Discount of the transitions for which the environment supplies none.
         truncation: "terminate" or "bootstrap".
+        chain_successors: Whether to tell where a lane really went on after a time limit, too.
     """
 
-    def __init__(self, *args: Any, gamma: float, truncation: str, **kwargs: Any):
+    def __init__(
+        self,
+        *args: Any,
+        gamma: float,
+        truncation: str,
+        chain_successors: bool = False,
+        **kwargs: Any,
+    ):
         super().__init__(*args, **kwargs)
         self.gamma, self.truncation = gamma, truncation
+        self.chain_successors = chain_successors
 
     @override(ConnectorV2)
     def __call__(
@@ -59,8 +69,10 @@ class LaneAligner(ConnectorV2):
         cut = fragment.truncated[t, lane]
         # A row that was not truncated is here because the environment failed after it: its
         # successor is where the environment failed, not where the lane went on.
-        take = ~cut | bootstrap
-        next_observations[t[take], lane[take]] = fragment.final_observations[take]
+        next_observations[t[~cut], lane[~cut]] = fragment.final_observations[~cut]
+        successors = {CHAIN_OBS: next_observations.copy()} if self.chain_successors else {}
+        if bootstrap:
+            next_observations[t[cut], lane[cut]] = fragment.final_observations[cut]
         if not bootstrap:
             discount[fragment.truncated] = 0
         valid = ~fragment.truncated if bootstrap else np.ones_like(fragment.truncated)
@@ -73,4 +85,5 @@ class LaneAligner(ConnectorV2):
             DISCOUNT: discount,
             VALID: valid.astype(np.float32),
             CHAIN_START: fragment.chain_start,
+            **successors,
         }

@@ -26,7 +26,7 @@ from rllib_geoffpac.modules import EmphaticRLModule
 from rllib_geoffpac.updates.backend import Chunk, Report
 from rllib_geoffpac.updates.emphatic import EmphaticUpdate
 from rllib_geoffpac.updates.lockstep import Lockstep, Memory
-from rllib_geoffpac.updates.transitions import INTEREST, NEXT_INTEREST, Transitions
+from rllib_geoffpac.updates.transitions import CHAIN_OBS, INTEREST, NEXT_INTEREST, Transitions
 
 COMPONENT_LEARNER_CONNECTOR = "learner_connector"
 _LOOKED_AT = 10  # replayed locksteps, for metrics
@@ -152,7 +152,7 @@ class EmphaticLearner(LaneLearner):
         """The columns of i(S_t) and, where it is asked for, of i(S_{t+1})."""
         states = {INTEREST: part[Columns.OBS]}
         if self.config.replays_interest:
-            states[NEXT_INTEREST] = part[Columns.NEXT_OBS]
+            states[NEXT_INTEREST] = part.get(CHAIN_OBS, part[Columns.NEXT_OBS])
         # Lockstep by lockstep: how a fragment was cut must not show in the user's function.
         return {
             name: np.stack([self._interest(observations) for observations in rows])

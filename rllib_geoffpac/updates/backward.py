@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rllib_geoffpac.maths import emphatic
 from rllib_geoffpac.maths.arrays import Array
+from rllib_geoffpac.maths.emphasis import mixed_emphasis
 from rllib_geoffpac.maths.emphatic import Term, first_term, second_term
 from rllib_geoffpac.maths.moments import running_mean, running_std, update_moments
 from rllib_geoffpac.updates.lockstep import (
@@ -61,6 +62,11 @@ class BackwardActor:
         )
         # A cut transition leads nowhere in the chain: the lane's next transition starts afresh.
         traces = emphatic.restart(traces, row.valid == 0)
+
+        if settings.emphasis == "learned":
+            f1 = networks("m", row.observations)
+            m1 = mixed_emphasis(row.interest, said.ratio, f1, lambda_1=numbers["lambda_1"])
+            emphasis = emphasis._replace(f1=f1, m1=m1)
 
         z1 = first_term(said.rho, emphasis.m1, said.delta, score)
         z2 = None

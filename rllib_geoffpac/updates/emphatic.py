@@ -15,11 +15,21 @@ from collections.abc import Mapping
 from functools import partial
 
 from rllib_geoffpac.maths.arrays import Array, namespace
+from rllib_geoffpac.maths.emphasis import mixed_emphasis
+from rllib_geoffpac.maths.estimators import cop_td_weight, etd_weight
 from rllib_geoffpac.maths.moments import running_mean, running_std
 from rllib_geoffpac.updates.backward import BackwardActor
 from rllib_geoffpac.updates.forward import ForwardActor
 from rllib_geoffpac.updates.learned import Given
-from rllib_geoffpac.updates.lockstep import EmphaticSettings, Lockstep, Memory, Terms, ratios
+from rllib_geoffpac.updates.lockstep import (
+    EmphaticSettings,
+    Lockstep,
+    Memory,
+    Terms,
+    clipped_ratio,
+    followon,
+    ratios,
+)
 from rllib_geoffpac.updates.networks import Networks
 from rllib_geoffpac.updates.transitions import Transitions
 
@@ -65,11 +75,29 @@ class EmphaticUpdate:
         self, networks: Networks, batch: Transitions, numbers: Mapping[str, Array]
     ) -> dict[str, Array]:
         """One step of every critic down its rule; returns their losses before it."""
-        given = Given(networks, batch, ratios(networks, batch, numbers)[1], numbers)
+        rho = ratios(networks, batch, numbers)[1]
+        weight = self.value_weight(networks, batch, rho, numbers)
+        given = Given(networks, batch, rho, numbers, weight, self.settings.uses_density_ratio)
         return {
             function.loss: networks.learn(function.name, partial(function.rule, given=given))
             for function in self.settings.functions
         }
+
+    def value_weight(
+        self, networks: Networks, batch: Transitions, rho: Array, numbers: Mapping[str, Array]
+    ) -> Array:
+        """The weight of every transition in the loss of V."""
+        settings = self.settings
+        if settings.value_estimator not in ("cop_td", "etd"):
+            return rho
+        ratio = namespace(rho).ones_like(rho)
+        if settings.uses_density_ratio:
+            ratio = clipped_ratio(networks, batch.observations, numbers)
+        if settings.value_estimator == "cop_td":
+            return cop_td_weight(rho, ratio)
+        f1 = followon(networks, batch, ratio, settings)
+        m1 = mixed_emphasis(batch.interest, ratio, f1, lambda_1=numbers["lambda_1"])
+        return etd_weight(rho, m1)
 
     def advance(
         self, networks: Networks, memory: Memory, inputs: Lockstep

@@ -28,6 +28,7 @@ from rllib_geoffpac.updates.lockstep import (
     Memory,
     Terms,
     estimate,
+    followon,
     overlap_force,
 )
 from rllib_geoffpac.updates.networks import Networks, Policy
@@ -83,15 +84,15 @@ class ForwardActor:
         said = estimate(networks, batch, numbers, uses_density_ratio=settings.uses_density_ratio)
         lanes = len(inputs.chain_start)
         current = Estimates(*(column[:lanes] for column in said))
-        memory, f1 = self._advance_f1(memory, inputs, current)
-        interest = batch.interest * said.ratio
-        # A replayed row has no F1; without lambda_1 it needs none.
-        followon = namespace(f1).concatenate([f1, interest[lanes:]])
-        m1 = mixed_emphasis(batch.interest, said.ratio, followon, lambda_1=numbers["lambda_1"])
+        f1 = followon(networks, batch, said.ratio, settings)
+        if settings.emphasis == "followon":
+            memory, trace = self._advance_f1(memory, inputs, current)
+            f1 = namespace(f1).concatenate([trace, f1[lanes:]])
+        m1 = mixed_emphasis(batch.interest, said.ratio, f1, lambda_1=numbers["lambda_1"])
         first = first_weight(said.rho, m1, said.delta)
         second = self._second(networks, batch, said, numbers)
         moments = update_moments(memory.moments, current.value, numbers["baseline_decay"])
-        report = current.report() | {"f1_mean": f1.mean(), "m1_mean": m1[:lanes].mean()}
+        report = current.report() | {"f1_mean": f1[:lanes].mean(), "m1_mean": m1[:lanes].mean()}
         return memory._replace(moments=moments), said, (first, second), report
 
     def _advance_f1(

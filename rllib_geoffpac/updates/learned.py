@@ -7,13 +7,23 @@ network, target copy, optimizer, checkpoint, digest, metric and both backends fo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from rllib_geoffpac.maths.arrays import Array, stop_gradient
-from rllib_geoffpac.maths.density_ratio import density_ratio_loss, soft_normalization_loss
+from rllib_geoffpac.maths.density_ratio import (
+    clip_density_ratio,
+    density_ratio_loss,
+    soft_normalization_loss,
+)
+from rllib_geoffpac.maths.emphasis import emphasis_loss, emphasis_target
+from rllib_geoffpac.maths.estimators import (
+    tdrc_correction_error,
+    tdrc_value_weights,
+    weighted_value_loss,
+)
 from rllib_geoffpac.maths.forward_view import counterfactual_td_error, counterfactual_value_loss
-from rllib_geoffpac.maths.value import td_error, value_loss
+from rllib_geoffpac.maths.value import td_error
 from rllib_geoffpac.updates.networks import Function, Networks
 from rllib_geoffpac.updates.transitions import Transitions
 
@@ -26,12 +36,16 @@ class Given(NamedTuple):
         batch: The transitions to learn from.
         rho: [N] rho_t, clipped.
         numbers: The hyperparameters that are numbers, by their config keys.
+        value_weight: [N] the weight of a transition for V: rho_t, C(S_t) rho_t or M1_t rho_t.
+        uses_density_ratio: Whether there is a C.
     """
 
     networks: Networks
     batch: Transitions
     rho: Array
     numbers: Mapping[str, Array]
+    value_weight: Array
+    uses_density_ratio: bool
 
 
 class LearningRule(Protocol):
@@ -68,11 +82,35 @@ class LearnedFunction:
 
 
 def value_rule(value: Function, given: Given) -> tuple[Array, Array]:
-    """V: rho_t delta_t^2 / 2."""
+    """V: rho_t delta_t^2 / 2, times C(S_t) for COP-TD and M1_t for emphatic TD."""
     batch = given.batch
     next_value = given.networks("v", batch.next_observations, target=True)
     delta = td_error(batch.rewards, batch.discount, next_value, value(batch.observations))
-    loss = value_loss(given.rho, delta)
+    loss = weighted_value_loss(given.value_weight, delta)
+    return loss, loss
+
+
+def tdrc_value_rule(value: Function, given: Given) -> tuple[Array, Array]:
+    """V by TDRC: rho_t (delta_t grad V(S_t) - gamma_{t+1} h(S_t) grad V(S_{t+1})).
+
+    delta_t is that of V itself, without a target copy.
+    """
+    batch, rho = given.batch, given.rho
+    here, there = value(batch.observations), value(batch.next_observations)
+    delta = stop_gradient(td_error(batch.rewards, batch.discount, there, here))
+    correction = given.networks("h", batch.observations)
+    weights = tdrc_value_weights(rho, delta, batch.discount, correction)
+    ascended = (weights.here * here + weights.following * there).mean()
+    return -ascended, weighted_value_loss(rho, delta)
+
+
+def correction_rule(correction: Function, given: Given) -> tuple[Array, Array]:
+    """h of TDRC: (rho_t delta_t - h(S_t))^2 / 2; its optimizer's weight decay regularises it."""
+    batch, networks = given.batch, given.networks
+    here, there = (networks("v", s) for s in (batch.observations, batch.next_observations))
+    delta = stop_gradient(td_error(batch.rewards, batch.discount, there, here))
+    error = tdrc_correction_error(given.rho, delta, correction(batch.observations))
+    loss = (error * error).mean() / 2
     return loss, loss
 
 
@@ -102,6 +140,28 @@ def counterfactual_value_rule(counterfactual_value: Function, given: Given) -> t
     return loss, loss
 
 
+def emphasis_rule(emphasis: Function, given: Given) -> tuple[Array, Array]:
+    """M: (i(S_{t+1}) C(S_{t+1}) + gamma_{t+1} rho_t M'(S_t) - M(S_{t+1}))^2 / 2.
+
+    S_{t+1} is the state that the lane really goes to, also after a cut.
+    """
+    batch, networks = given.batch, given.networks
+    there = batch.successors
+    ratio: Array = 1.0
+    if given.uses_density_ratio:
+        ratio = clip_density_ratio(networks("c", there), given.numbers["density_ratio_clip"])
+    target = emphasis_target(
+        batch.next_interest,
+        ratio,
+        batch.discount,
+        given.rho,
+        networks("m", batch.observations, target=True),
+        batch.valid,
+    )
+    loss = emphasis_loss(emphasis(there), target)
+    return loss, loss
+
+
 V = LearnedFunction("v", "value", "value_lr", value_rule)
 """The value function v_pi."""
 
@@ -113,5 +173,19 @@ U = LearnedFunction(
 )
 """The value of the values, u(s) = i(s) v_pi(s) + gamma_hat E_pi[u(S')|s]."""
 
-LEARNED = {function.name: function for function in (V, C, U)}
+M = LearnedFunction("m", "emphasis", "emphasis_lr", emphasis_rule, True, 1.0)
+"""The emphasis M(s), the mean of F1 in state s."""
+
+H = LearnedFunction("h", "correction", "correction_lr", correction_rule)
+"""TDRC's second critic, of E[rho_t delta_t | S_t]."""
+
+LEARNED = {function.name: function for function in (V, C, U, M, H)}
 """All learned functions by name."""
+
+VALUE_FUNCTIONS = {
+    "td": (V,),
+    "cop_td": (V,),
+    "etd": (V,),
+    "tdrc": (replace(V, rule=tdrc_value_rule), H),
+}
+"""V, and what it needs beside it, by `value_estimator`."""

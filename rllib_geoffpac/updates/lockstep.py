@@ -27,6 +27,8 @@ class EmphaticSettings:
         uses_second_trace: Whether there are F2 and the Z2 of the backward view.
         centers_values: Whether the running mean of V is subtracted from V in Z2.
         view: "backward" or "forward".
+        emphasis: "followon" or "learned".
+        value_estimator: How V learns.
         num_actor_replayed: How many of the replayed transitions the actor learns from.
         controls_overlap: Whether there is an `overlap_target`.
     """
@@ -36,6 +38,8 @@ class EmphaticSettings:
     uses_second_trace: bool
     centers_values: bool
     view: str = "backward"
+    emphasis: str = "followon"
+    value_estimator: str = "td"
     num_actor_replayed: int = 0
     controls_overlap: bool = False
 
@@ -157,6 +161,23 @@ def estimate(
     ratio = clip_density_ratio(raw_ratio, numbers["density_ratio_clip"])
     raw_rho, rho = ratios(networks, batch, numbers)
     return Estimates(raw_rho, rho, value, next_value, delta, raw_ratio, ratio)
+
+
+def clipped_ratio(networks: Networks, observations: Array, numbers: Mapping[str, Array]) -> Array:
+    """C(S) as it enters the emphases: [N, ...] -> [N]."""
+    return clip_density_ratio(networks("c", observations), numbers["density_ratio_clip"])
+
+
+def followon(
+    networks: Networks, batch: Transitions, ratio: Array, settings: EmphaticSettings
+) -> Array:
+    """What stands for F1_t of any transitions [N]: M(S_t), or without memory i(S_t) C(S_t).
+
+    The latter serves where lambda_1 = 0, as M1_t then has no F1_t.
+    """
+    if settings.emphasis == "learned":
+        return networks("m", batch.observations)
+    return batch.interest * ratio
 
 
 HIGHEST_MULTIPLIER = 10.0

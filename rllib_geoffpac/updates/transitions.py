@@ -22,6 +22,8 @@ class Transitions(NamedTuple):
         valid: [N] 0 for a transition cut by `truncation="bootstrap"`, else 1.
         interest: [N] i(S_t); None where nobody asks for it.
         next_interest: [N] i(S_{t+1}); None where nobody asks for it.
+        chain_observations: [N, ...] where the lane really went on, also after a time limit; None:
+            `next_observations` has it, or nobody asks for it.
     """
 
     observations: Array
@@ -33,11 +35,18 @@ class Transitions(NamedTuple):
     valid: Array
     interest: Array | None = None
     next_interest: Array | None = None
+    chain_observations: Array | None = None
+
+    @property
+    def successors(self) -> Array:
+        """[N, ...] where the lane really went on."""
+        chain = self.chain_observations
+        return self.next_observations if chain is None else chain
 
     @classmethod
     def of(cls, columns: Mapping[str, Array]) -> Transitions:
         """From the columns of a training batch or of the replay ring, by RLlib's names."""
-        needed, optional = COLUMNS[:-2], COLUMNS[-2:]
+        needed, optional = COLUMNS[:-3], COLUMNS[-3:]
         return cls(*(columns[name] for name in needed), *(columns.get(n) for n in optional))
 
     def first(self, count: int) -> Transitions:
@@ -51,7 +60,7 @@ class Transitions(NamedTuple):
         return Transitions(*(None if a is None else concatenate([a, b]) for a, b in pairs))
 
 
-INTEREST, NEXT_INTEREST = "interest", "next_interest"
+INTEREST, NEXT_INTEREST, CHAIN_OBS = "interest", "next_interest", "chain_obs"
 COLUMNS = (
     "obs",
     "actions",
@@ -62,5 +71,6 @@ COLUMNS = (
     "valid",
     INTEREST,
     NEXT_INTEREST,
+    CHAIN_OBS,
 )
 """The columns in the order of `Transitions`."""

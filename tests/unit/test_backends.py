@@ -177,6 +177,12 @@ CASES = {
         {**GEOFF_PAC, **FORWARD, "overlap_target": 0.9, "updates_per_lockstep": 2},
         {},
     ),
+    "forward_learned_etd": (
+        GeoffPACConfig,
+        {**GEOFF_PAC, **FORWARD, "lambda_1": 0.7, "emphasis": "learned", "value_estimator": "etd"},
+        {},
+    ),
+    "learned_tdrc": (ACEConfig, {"emphasis": "learned", "value_estimator": "tdrc"}, {}),
     "backward_with_overlap_target": (GeoffPACConfig, {**GEOFF_PAC, "overlap_target": 0.9}, {}),
     "ace_with_actor_replay": (ACEConfig, {"actor_replay_batch_size": 2, "num_lanes": 4}, {}),
     "ddpg": (DDPGConfig, {}, {}),

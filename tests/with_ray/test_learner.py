@@ -108,6 +108,27 @@ CONFIGS = {
         "overlap_target": 1.0,
         "updates_per_lockstep": 3,
     },
+    "learned emphasis, forward, actor replay, emphatic TD": {
+        "view": "forward",
+        "emphasis": "learned",
+        "value_estimator": "etd",
+        "actor_replay_batch_size": 2,
+        "interest_fn": interest,
+        "emphasis_lr": 2e-3,
+        "truncation": "bootstrap",
+        "env_config": {"end": 0.05, "limit": 5},
+    },
+    "learned emphasis, backward, COP-TD": {"emphasis": "learned", "value_estimator": "cop_td"},
+    "ACE with a learned emphasis and TDRC": {
+        "algorithm": "ACE",
+        "lambda_1": 0.7,
+        "emphasis": "learned",
+        "value_estimator": "tdrc",
+        "tdrc_regularization": 0.3,
+        "correction_lr": 6e-3,
+        "truncation": "bootstrap",
+        "env_config": {"end": 0.05, "limit": 5},
+    },
     "ACE with actor replay and updates per lockstep": {
         "algorithm": "ACE",
         "actor_replay_batch_size": 3,
@@ -153,7 +174,19 @@ def reference_history(name: str) -> list[tuple[dict, np.ndarray, np.ndarray, flo
     return history
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+# `test_backends` holds the compiled backend to torch in these; to compile each again is dear.
+ON_TORCH_ALONE = {
+    "forward view",
+    "learned emphasis, backward, COP-TD",
+    "ACE with a learned emphasis and TDRC",
+    "ACE with actor replay and updates per lockstep",
+}
+
+PAIRS = [("torch", name) for name in CONFIGS]
+PAIRS += [("fast", name) for name in CONFIGS if name not in ON_TORCH_ALONE]
+
+
+@pytest.mark.parametrize(("kernel", "name"), PAIRS)
 def test_the_whole_update_equals_the_plain_implementation(ray, kernel, name):
     expected = reference_history(name)
     with built(config(kernel, **CONFIGS[name])) as algo:

@@ -67,7 +67,8 @@ def test_both_kernels_report_the_same(ray, kernel, algorithm):
 
 def test_every_conditional_metric_is_reported_under_its_condition(ray):
     """`gamma_hat` above 0 and continuous actions, the other views and estimators, replay (DDPG)."""
-    forward = {"view": "forward", "overlap_target": 0.5}
+    forward = {"view": "forward", "overlap_target": 0.5, "emphasis": "learned"}
+    forward["value_estimator"] = "tdrc"
     configs = [small_config("GeoffPAC"), small_config("DDPG"), tiny_config(**forward)]
     seen: set[str] = set()
     for config in configs:

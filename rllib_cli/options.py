@@ -85,7 +85,13 @@ RayAddress = Annotated[
     str | None,
     option("Run on this Ray cluster ('auto': the one of this machine).", "--ray-address"),
 ]
-RayCpus = Annotated[int | None, option("CPUs of the local Ray (default: all).", "--ray-num-cpus")]
+RayCpus = Annotated[
+    int | None,
+    option(
+        "CPUs of the local Ray (default: those of this machine; with more, processes share them).",
+        "--ray-num-cpus",
+    ),
+]
 RayGpus = Annotated[int | None, option("GPUs of the local Ray (default: all).", "--ray-num-gpus")]
 Wandb = Annotated[
     str | None, option("Also log to this Weights & Biases project.", "--wandb-project")

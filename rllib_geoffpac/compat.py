@@ -69,12 +69,6 @@ serves a YAML file, knows the attribute alone.
 BATCH_SIZE_ATTRIBUTE = "_train_batch_size_per_learner"
 """Where an AlgorithmConfig keeps `train_batch_size_per_learner`, which is a property."""
 
-LOOPBACK_ONLY = {"_node_ip_address": "127.0.0.1"}
-"""Argument of `ray.init` that keeps a Ray of this machine to this machine.
-
-Reason: by default Ray listens on the address of the network, and has no public argument for it.
-"""
-
 FROZEN_ATTRIBUTE = "_is_frozen"
 """What an AlgorithmConfig's attributes hold that is no setting: whether it may be changed."""
 
@@ -143,6 +137,30 @@ def has_forward_hooks(network: nn.Module) -> bool:
     Reason: torch registers hooks in public and tells of them in private.
     """
     return bool(network._forward_hooks or network._forward_pre_hooks)
+
+
+def keep_ray_to_this_machine(token_file: str) -> dict[str, Any]:
+    """Prepares a `ray.init(address="local")` that no one else can use; returns its arguments.
+
+    Its processes listen on the loopback interface alone, and answer only who knows the token.
+
+    Reason: Ray replaces 127.0.0.1 by the machine's own address, unless it believes that it can
+    have no cluster, as on macOS; the variable that says so is read when Ray is imported. The mode
+    of authentication is read then, too, and neither has a public argument.
+
+    Args:
+        token_file: A file with the token; its name, not the token, is in the environment of Ray's
+            processes.
+    """
+    from ray._private import ray_constants
+    from ray._raylet import Config
+
+    os.environ[ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR] = "0"
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    os.environ.pop("RAY_AUTH_TOKEN", None)  # it would go before the file
+    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=token_file)
+    Config.initialize("")
+    return {"_node_ip_address": "127.0.0.1"}
 
 
 def is_autoscaling() -> bool:

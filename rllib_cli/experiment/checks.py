@@ -188,7 +188,7 @@ def check_storage(experiment: Experiment) -> None:
 
 
 def check_resources(num_cpus: float | None, num_gpus: float | None, address: str | None) -> None:
-    """``--ray-num-cpus`` and ``--ray-num-gpus`` ask for what this machine has."""
+    """``--ray-num-cpus`` and ``--ray-num-gpus`` describe a Ray that can be started here."""
     if address is not None:
         if num_cpus is not None or num_gpus is not None:
             raise UserError(
@@ -196,22 +196,24 @@ def check_resources(num_cpus: float | None, num_gpus: float | None, address: str
                 "--ray-address the cluster has its own. Leave them out."
             )
         return
-    available = {"CPU": available_cpus(), "GPU": available_gpus()}
-    for kind, option, asked in (
-        ("CPU", "--ray-num-cpus", num_cpus),
-        ("GPU", "--ray-num-gpus", num_gpus),
-    ):
-        if asked is None:
-            continue
-        if asked < (1 if kind == "CPU" else 0):
-            raise UserError(
-                f"{option} is {asked}; it must be at least {1 if kind == 'CPU' else 0}."
-            )
-        if asked > available[kind]:
-            raise UserError(
-                f"{option} asks for {asked} {kind}s, but this machine has {available[kind]}. "
-                "Ask for fewer, or use --ray-address to run on a cluster."
-            )
+    if num_cpus is not None and num_cpus < 1:
+        raise UserError(f"--ray-num-cpus is {num_cpus}; it must be at least 1.")
+    if num_gpus is not None and not 0 <= num_gpus <= available_gpus():
+        raise UserError(
+            f"--ray-num-gpus asks for {num_gpus} GPUs, but this machine has {available_gpus()}. "
+            "Ask for fewer, or use --ray-address to run on a cluster."
+        )
+
+
+def oversubscription(num_cpus: float | None) -> str:
+    """What to tell a user who gives Ray more CPUs than there are; empty if they don't."""
+    cores = available_cpus()
+    if num_cpus is None or num_cpus <= cores:
+        return ""
+    return (
+        f"--ray-num-cpus {num_cpus}: this machine has {cores} cores, so its processes share them "
+        "and each runs slower."
+    )
 
 
 def check_address(address: str | None) -> None:

@@ -281,8 +281,9 @@ def check_trial_resources(
                 raise UserError(
                     f"A trial needs {needed:g} {kind}s (main process, env runners, evaluation env "
                     f"runners, learners), but {what} has {available.get(kind, 0):g}. Lower "
-                    "num_env_runners, evaluation_num_env_runners or num_learners, give each a "
-                    "part (num_cpus_per_env_runner: 0.5), or use a cluster with --ray-address."
+                    "num_env_runners, evaluation_num_env_runners or num_learners, let processes "
+                    f"share the cores (--ray-num-cpus {math.ceil(needed)}), or use a cluster with "
+                    "--ray-address."
                     if kind == "CPU"
                     else f"A trial needs {needed:g} {kind}s, but {what} has "
                     f"{available.get(kind, 0):g}. Lower num_gpus_per_learner or "

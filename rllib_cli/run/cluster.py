@@ -1,8 +1,12 @@
 """Starts a local Ray, or connects to a cluster (imports Ray)."""
 
+import contextlib
 import importlib
+import os
+import secrets
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +14,7 @@ import rllib_cli
 from rllib_cli import plugins
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.experiment import checks
-from rllib_geoffpac.compat import LOOPBACK_ONLY
+from rllib_geoffpac.compat import keep_ray_to_this_machine
 from rllib_geoffpac.envs.mujoco import uses_mujoco
 
 
@@ -20,16 +24,17 @@ def local_resources(num_cpus: int | None, num_gpus: int | None) -> dict[str, flo
     return {"CPU": num_cpus or checks.available_cpus(), "GPU": gpus}
 
 
-def start_ray(
+@contextlib.contextmanager
+def ray_session(
     address: str | None,
     resources: dict[str, float],
     envs: list[str],
     references: Sequence[str] = (),
-) -> None:
-    """Starts Ray on this machine, or connects to the cluster at ``address``.
+) -> Iterator[None]:
+    """Starts Ray on this machine, or connects to the cluster at ``address``; ends it afterwards.
 
     Args:
-        address: Of a running cluster; None starts one here that only this machine can reach.
+        address: Of a running cluster; None starts one here that only this command can use.
         resources: CPUs and GPUs of the one that is started here.
         envs: Environments that the workers will run.
         references: ``package.module:name`` of the user's code, which a cluster needs as well.
@@ -39,27 +44,53 @@ def start_ray(
     runtime_env: dict[str, Any] = {}
     if any(uses_mujoco(env) for env in envs):
         runtime_env["worker_process_setup_hook"] = "rllib_geoffpac.envs.mujoco.silence_mujoco"
-    if address is None:
-        ray.init(
-            address="local",
-            num_cpus=resources["CPU"],
-            num_gpus=resources["GPU"],
-            include_dashboard=False,
-            log_to_driver=False,
-            runtime_env=runtime_env or None,
-            **LOOPBACK_ONLY,  # nobody else on the network can reach it
-        )
-        return
+    with contextlib.ExitStack() as stack:
+        if address is None:
+            _start(resources, runtime_env, stack.enter_context(_fresh_token()))
+        else:
+            modules = [*package_folders(), *_own(references)]
+            _connect(address, {**runtime_env, "py_modules": modules})
+        stack.callback(ray.shutdown)
+        yield
+
+
+@contextlib.contextmanager
+def _fresh_token() -> Iterator[str]:
+    """The name of a file, readable for this user alone, that holds a new secret while it exists."""
+    with tempfile.TemporaryDirectory(prefix="rllib-") as folder:
+        path = os.path.join(folder, "ray_token")
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "w") as file:
+            file.write(secrets.token_hex(32))
+        yield path
+
+
+def _start(resources: dict[str, float], runtime_env: dict[str, Any], token_file: str) -> None:
+    import ray
+
+    ray.init(
+        address="local",
+        num_cpus=resources["CPU"],
+        num_gpus=resources["GPU"],
+        include_dashboard=False,
+        log_to_driver=False,
+        runtime_env=runtime_env or None,
+        **keep_ray_to_this_machine(token_file),
+    )
+
+
+def _connect(address: str, runtime_env: dict[str, Any]) -> None:
+    """The user's own token, if there is one, is found by Ray itself."""
+    import ray
+    from ray.exceptions import AuthenticationError
+
     try:
-        ray.init(
-            address=address,
-            log_to_driver=False,
-            runtime_env={**runtime_env, "py_modules": [*package_folders(), *_own(references)]},
-        )
-    except (ConnectionError, ValueError, RuntimeError) as error:
+        ray.init(address=address, log_to_driver=False, runtime_env=runtime_env)
+    except (ConnectionError, ValueError, RuntimeError, AuthenticationError) as error:
         raise UserError(
-            f"--ray-address {address!r}: no Ray cluster answers there "
-            f"({exception_summary(error, 200)}). Start one with 'ray start --head'."
+            f"--ray-address {address!r}: no Ray cluster lets us in there "
+            f"({exception_summary(error, 200)}). Start one with 'ray start --head'; if it asks "
+            "for a token, set RAY_AUTH_MODE=token and have it in ~/.ray/auth_token."
         ) from None
 
 

@@ -105,6 +105,8 @@ class Plan:
 
 
 def _train(experiments: list[Experiment], options: RunOptions, screen: Screen) -> int:
+    if (note := checks.oversubscription(options.num_cpus)) and options.verbosity >= 0:
+        screen.console.print(f"Warning: {note}", markup=False)
     plans = [make_plan(experiment, options) for experiment in experiments]
     if options.dry_run:
         _print_plans(plans, screen)
@@ -122,9 +124,8 @@ def _train(experiments: list[Experiment], options: RunOptions, screen: Screen) -
         # leave the empty objects that stand for folders.
         if storage.is_uri(plan.experiment.folder):
             folders.write_spec(plan.experiment.folder, plan.spec)
-    cluster.start_ray(options.ray_address, resources, envs, references)
     status = OK
-    try:
+    with cluster.ray_session(options.ray_address, resources, envs, references):
         if options.ray_address is not None:
             for plan in plans:
                 rllib_checks.check_trial_resources(
@@ -135,8 +136,6 @@ def _train(experiments: list[Experiment], options: RunOptions, screen: Screen) -
             status = max(status, outcome)
             if outcome > FAILED:
                 break
-    finally:
-        ray.shutdown()
     return status
 
 

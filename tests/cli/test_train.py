@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from command import COMMAND, Finished, environment, run
 
+from rllib_cli.experiment.checks import available_cpus
+
 pytestmark = pytest.mark.timeout(1200)
 
 LONG = ["--stop", "{num_env_steps_sampled_lifetime: 100000000}"]
@@ -53,12 +55,16 @@ def printed_command(text: str, after: str) -> list[str]:
     return words[words.index("-m") + 2 :] if "-m" in words else words[1:]
 
 
-def test_ppo_trains_on_cartpole(rllib, home):
+def test_ppo_trains_on_cartpole_with_more_processes_than_cores(rllib, home):
+    cores = available_cpus()
     result = rllib(
         "train", "--algo", "PPO", "--env", "CartPole-v1", "--stop", '{"training_iteration": 2}',
         "--storage-path", "results", "--set", "train_batch_size_per_learner=500",
+        "--set", "num_env_runners=2", "--set", f"num_cpus_per_env_runner={cores / 2}",
+        "--ray-num-cpus", cores + 1,
     )  # fmt: skip
     assert result.status == 0, result.text
+    assert result.out.startswith(f"Warning: --ray-num-cpus {cores + 1}: this machine has {cores}")
     assert result.err == ""
     assert "WARNING" not in result.out and "ray." not in result.out
     trial = home / "results" / "PPO-CartPole-v1" / "00000"

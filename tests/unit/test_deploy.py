@@ -63,8 +63,9 @@ RAY_JOB = closed(
         shutdownAfterJobFinishes=FLAG,
         ttlSecondsAfterFinished=COUNT,
         rayClusterSpec=closed(
-            ("rayVersion", "headGroupSpec", "workerGroupSpecs"),
+            ("rayVersion", "authOptions", "headGroupSpec", "workerGroupSpecs"),
             rayVersion=TEXT,
+            authOptions=closed(("mode",), mode={"const": "token"}),
             headGroupSpec=closed(
                 ("rayStartParams", "template"),
                 serviceType={"const": "ClusterIP"},
@@ -104,6 +105,14 @@ def test_the_dashboard_of_the_cluster_file_stays_on_loopback():
     commands = yaml.safe_load((DEPLOY / "ray_cluster.yaml").read_text())["head_start_ray_commands"]
     assert any("--dashboard-host=127.0.0.1" in command for command in commands)
     assert "0.0.0.0" not in (DEPLOY / "ray_cluster.yaml").read_text()
+
+
+def test_no_machine_of_the_cluster_file_starts_ray_without_a_token():
+    config = yaml.safe_load((DEPLOY / "ray_cluster.yaml").read_text())
+    assert config["file_mounts"]["~/.ray/auth_token"] == "~/.ray/auth_token"
+    for commands in (config["head_start_ray_commands"], config["worker_start_ray_commands"]):
+        starting = [command for command in commands if " start " in command]
+        assert len(starting) == 1 and starting[0].startswith("RAY_AUTH_MODE=token ")
 
 
 def test_the_rayjob_follows_its_schema(kubernetes):

@@ -152,14 +152,14 @@ def keep_ray_to_this_machine(token_file: str) -> dict[str, Any]:
         token_file: A file with the token; its name, not the token, is in the environment of Ray's
             processes.
     """
+    import ray._raylet
     from ray._private import ray_constants
-    from ray._raylet import Config
 
     os.environ[ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR] = "0"
     ray_constants.ENABLE_RAY_CLUSTER = False
     os.environ.pop("RAY_AUTH_TOKEN", None)  # it would go before the file
     os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=token_file)
-    Config.initialize("")
+    ray._raylet.Config.initialize("")
     return {"_node_ip_address": "127.0.0.1"}
 
 
@@ -183,13 +183,13 @@ def trials_of(results: ResultGrid) -> list[Trial]:
 
 
 def is_deprecated(value: Any) -> bool:
-    """True for the placeholder that RLlib gives settings that are no more.
+    """True for the placeholder that RLlib gives settings that are no more; it is a number, -1.
 
     Reason: no public module holds the placeholder.
     """
     from ray._common.deprecation import DEPRECATED_VALUE
 
-    return isinstance(value, str) and value == DEPRECATED_VALUE
+    return type(value) is type(DEPRECATED_VALUE) and value == DEPRECATED_VALUE
 
 
 def tune_random_state(seed: int | None) -> Any:

@@ -14,10 +14,25 @@ from typing import Any
 
 from rllib_cli import folders, storage
 from rllib_cli.errors import UserError, exception_summary
-from rllib_cli.experiment.code_references import is_kept_as_text, takes_code
+from rllib_cli.experiment import value_types
+from rllib_cli.experiment.code_references import (
+    is_kept_as_text,
+    is_reference,
+    look_in_working_folder,
+)
+from rllib_geoffpac.compat import SETTING_ATTRIBUTES
 
 _MODULE = Path("learner_group", "learner", "rl_module", "default_policy")
 _ENV_RUNNER = Path("env_runner")
+_KEYS = {attribute: key for key, attribute in SETTING_ATTRIBUTES.items()}
+# What decides how the policy acts; where the run was given it by name, it is imported again.
+_CODE_OF_ROLLOUTS = (
+    "env_to_module_connector",
+    "module_to_env_connector",
+    "rl_module_spec",
+    "observation_space",
+    "action_space",
+)
 # All that a dictionary of numpy arrays needs.
 _ARRAYS = {
     ("collections", "OrderedDict"): collections.OrderedDict,
@@ -68,6 +83,7 @@ def load_config(checkpoint: Path, weights_only: bool) -> Any:
     if weights_only:
         return _config_from_json(checkpoint)
     _check_manifest(checkpoint)
+    look_in_working_folder()  # for callbacks and other code that the run was given from there
     path = checkpoint / "class_and_ctor_args.pkl"
     try:
         with open(path, "rb") as file:
@@ -100,6 +116,7 @@ def _check_manifest(checkpoint: Path) -> None:
 
 def _config_from_json(checkpoint: Path) -> Any:
     from rllib_cli.experiment.algorithms import algorithm_class
+    from rllib_cli.experiment.settings import Settings
 
     trial = checkpoint.parent
     spec = folders.read_spec(trial.parent)
@@ -110,12 +127,20 @@ def _config_from_json(checkpoint: Path) -> Any:
             f"{folders.SPEC_FILE} in {str(trial.parent)!r}, as 'rllib train' writes them. "
             "Evaluate the checkpoint in the folder where it was trained."
         )
-    settings = json.loads(params.read_text())
-    # Other code is written to JSON as text that cannot be read back; a rollout needs none of it.
-    settings = {
-        key: value for key, value in settings.items() if is_kept_as_text(key) or not takes_code(key)
-    }
-    return algorithm_class(spec["run"]).get_default_config().update_from_dict(settings)
+    default = algorithm_class(spec["run"]).get_default_config()
+    settings = Settings(default, spec["run"])
+    stored, written = json.loads(params.read_text()), spec["config"]
+    kept: dict[str, Any] = {}
+    for attribute, value in stored.items():
+        key = _KEYS.get(attribute, attribute)
+        if is_kept_as_text(key) or not value_types.is_code(settings.annotation(key)):
+            kept[key] = value
+        elif key in _CODE_OF_ROLLOUTS and is_reference(written.get(key)):
+            kept[key] = written[key]
+        elif isinstance(value, dict):
+            kept[key] = value
+        # Other code is in JSON as text that cannot be read back; a rollout needs none of it.
+    return default.update_from_dict(settings.for_rllib(kept))
 
 
 class _ArraysOnly(pickle.Unpickler):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from rllib_cli import plugins
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.experiment.code_references import import_reference, look_in_working_folder
-from rllib_geoffpac.compat import SETTING_ATTRIBUTES, registered_env_creator
+from rllib_geoffpac.compat import registered_env_creator
 from rllib_geoffpac.validation import did_you_mean
 
 if TYPE_CHECKING:
@@ -29,11 +29,6 @@ def algorithm_class(run: str) -> "type[Algorithm]":
         raise UserError(
             f"The algorithm {run!r} is not part of this installation: {exception_summary(error)}"
         ) from None
-
-
-def to_attributes(config: dict[str, Any]) -> dict[str, Any]:
-    """Renames the keys that RLlib sets through methods only."""
-    return {SETTING_ATTRIBUTES.get(key, key): value for key, value in config.items()}
 
 
 def check_env(env: str) -> None:

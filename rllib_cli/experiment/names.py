@@ -84,7 +84,6 @@ OLD_CONFIG_KEYS = {
     "evaluation_num_workers": "evaluation_num_env_runners",
     "evaluation_num_episodes": "evaluation_duration",
     "custom_eval_function": "custom_evaluation_function",
-    "train_batch_size": "train_batch_size_per_learner",
     "sgd_minibatch_size": "minibatch_size",
     "num_sgd_iter": "num_epochs",
     "model": "model_config",

@@ -203,7 +203,7 @@ def set_option(config: dict[str, Any], assignment: str) -> dict[str, Any]:
             f"--set {assignment!r}: write key=value, for instance --set lambda_1=0.7 "
             "or --set env_config.size=5."
         )
-    value = safe_yaml.loads(text, f"--set {key.strip()}")
+    value = safe_yaml.loads(text, f"--set {key.strip()}", inside=parts)
     config = copy.deepcopy(config)
     node = config
     for depth, part in enumerate(parts[:-1]):

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rllib_cli.errors import UserError, exception_summary
-from rllib_cli.experiment import checks, code_references, names, search_space, value_types
-from rllib_cli.experiment.algorithms import (
-    algorithm_class,
-    check_env,
-    to_attributes,
-)
+from rllib_cli.experiment import checks, names, search_space
+from rllib_cli.experiment.algorithms import algorithm_class, check_env
 from rllib_cli.experiment.parse import Experiment
-from rllib_geoffpac.compat import SETTING_ATTRIBUTES, is_deprecated, tune_random_state
+from rllib_cli.experiment.settings import Settings
+from rllib_geoffpac.compat import tune_random_state
 from rllib_geoffpac.envs.make_env import create_env
 from rllib_geoffpac.validation import did_you_mean
 
@@ -44,11 +41,10 @@ def check_experiment(experiment: Experiment) -> list[Trial]:
         UserError: For the first mistake found.
     """
     algorithm = experiment.algorithm or algorithm_class(experiment.run)
-    default = algorithm.get_default_config()
-    check_keys(experiment.config, default, experiment.run)
-    check_types(experiment.config, default)
+    settings = Settings(algorithm.get_default_config(), experiment.run)
+    settings.check(experiment.config)
     make_scheduler(experiment.tune_config)
-    code_references.resolve(experiment.config)
+    settings.for_rllib(experiment.config)
     trials = resolve_trials(experiment)
     made = {}
     for name, (env, env_config) in _environments(trials).items():
@@ -62,65 +58,18 @@ def check_experiment(experiment: Experiment) -> list[Trial]:
         key = repr({k: v for k, v in config.items() if k != "seed"})
         if key not in checked:
             env = made.get(_env_name(config))
-            checked[key] = _validated_resources(algorithm, config, params, env)
+            checked[key] = _validated_resources(algorithm, settings.for_rllib(config), params, env)
         resolved.append(Trial(params, config, checked[key]))
     for env in made.values():
         env.close()
     return resolved
 
 
-def check_keys(config: dict[str, Any], default: Any, run: str) -> None:
-    """Every key is a setting of the algorithm's config class."""
-    known = config_keys(default)
-    for where, settings in (
-        ("config", config),
-        ("config.evaluation_config", config.get("evaluation_config")),
-    ):
-        for key in settings or {}:
-            if key not in known:
-                hint = did_you_mean(key, known) or search_space.suggest_spelling(key)
-                raise UserError(f"{where}: {run} has no setting {key!r}.{hint}")
-
-
-def config_keys(default: Any) -> set[str]:
-    """The keys that a user may write for this ``AlgorithmConfig``."""
-    attributes = {
-        key
-        for key, value in vars(default).items()
-        if not key.startswith("_") and not is_deprecated(value)
-    }
-    attributes -= {"algo_class", "framework_str", "callbacks_class", "model", "in_evaluation"}
-    attributes -= set(names.OLD_CONFIG_KEYS)
-    # The private ones are what a Python experiment may have set through a method.
-    private = {key for key in vars(default) if key.startswith("_")}
-    named = {"framework", "callbacks", "train_batch_size_per_learner"}
-    return attributes | private | set(SETTING_ATTRIBUTES) | named
-
-
-def check_types(config: dict[str, Any], default: Any) -> None:
-    """Every plain value has the type that the config's methods are annotated with."""
-    annotations = value_types.annotations_of(default)
-    for key, value in config.items():
-        if key not in annotations or code_references.takes_code(key) or key == "env":
-            continue
-        annotation = annotations[key]
-        standard = getattr(default, key, None)
-        for candidate in _candidates(value):
-            fits = value_types.matches(candidate, annotation)
-            # Some of RLlib's annotations are narrower than its own defaults.
-            if not fits and (candidate is None or type(candidate) is not type(standard)):
-                raise UserError(
-                    f"config: {key} is {candidate!r} ({type(candidate).__name__}); "
-                    f"it must be {value_types.describe(annotation)} (default: {standard!r})."
-                )
-
-
-def _candidates(value: Any) -> list[Any]:
-    """The values that a search space names one by one; a distribution is checked when drawn."""
-    if not search_space.is_search_space(value):
-        return [value]
-    spelling, arguments = next(iter(value.items()))
-    return arguments if search_space.SPELLINGS[spelling] is None else []
+def references(experiment: Experiment) -> list[str]:
+    """The code that an experiment names as ``package.module:name``."""
+    algorithm = experiment.algorithm or algorithm_class(experiment.run)
+    settings = Settings(algorithm.get_default_config(), experiment.run)
+    return settings.references(experiment.config)
 
 
 def make_scheduler(tune_config: dict[str, Any]) -> Any | None:
@@ -201,11 +150,10 @@ def _make_env(env: Any, env_config: dict[str, Any]) -> Any:
 
 
 def _validated_resources(
-    algorithm: "type[Algorithm]", config: dict[str, Any], params: dict[str, Any], env: Any | None
+    algorithm: "type[Algorithm]", settings: dict[str, Any], params: dict[str, Any], env: Any | None
 ) -> dict[str, float]:
     """Lets the algorithm judge its settings and say what they need."""
     at = " (in the trial with " + ", ".join(f"{k}={v}" for k, v in params.items()) + ")"
-    settings = to_attributes(code_references.resolve(config))
     try:
         request = algorithm.default_resource_request(settings)
         algorithm_config = algorithm.get_default_config()

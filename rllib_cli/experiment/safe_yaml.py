@@ -6,6 +6,7 @@ text because they lack a dot).
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import yaml
@@ -15,6 +16,8 @@ from rllib_cli.errors import UserError
 # Deeper or larger documents are no experiment, but an accident or an attack (nested aliases).
 _MAX_DEPTH = 40
 _MAX_NODES = 100_000
+
+_ANY_KEYS = "env_config"
 
 _EXPONENT = re.compile(r"^[-+]?[0-9][0-9_]*(?:\.[0-9_]*)?[eE][-+]?[0-9]+$")
 
@@ -40,11 +43,8 @@ class _Loader(yaml.SafeLoader):
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             line = key_node.start_mark.line + 1
-            if not isinstance(key, str):
-                raise UserError(
-                    f"line {line}: the key {key!r} is a {type(key).__name__}; keys must be text. "
-                    "Put it in quotes if text is meant."
-                )
+            if type(key) not in (str, int):
+                raise UserError(f"line {line}: {_not_text(key)}")
             if key in seen:
                 raise UserError(
                     f"line {line}: the key {key!r} was already given on line {seen[key]}. "
@@ -52,6 +52,13 @@ class _Loader(yaml.SafeLoader):
                 )
             seen[key] = line
         return super().construct_mapping(node, deep=deep)
+
+
+def _not_text(key: Any) -> str:
+    return (
+        f"the key {key!r} is a {type(key).__name__}; keys must be text (inside env_config also "
+        "integers). Put it in quotes if text is meant."
+    )
 
 
 def _construct_number(loader: _Loader, node: yaml.ScalarNode) -> int | float:
@@ -73,19 +80,20 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def loads(text: str, source: str) -> Any:
+def loads(text: str, source: str, inside: Sequence[str] = ()) -> Any:
     """Parses YAML (or JSON, its subset).
 
     Args:
         text: The document.
         source: What to call it in an error message: a file name or an option.
+        inside: The keys below which it will stand.
 
     Raises:
         UserError: If it is not YAML, has a tag, a doubled key, or is nested beyond reason.
     """
     try:
         value = yaml.load(text, Loader=_Loader)
-        _check_size(value)
+        _check(value, _ANY_KEYS in inside)
     except UserError as error:
         raise UserError(f"{source}: {error}") from None
     except yaml.YAMLError as error:
@@ -101,12 +109,15 @@ def loads(text: str, source: str) -> Any:
     return value
 
 
-def _check_size(value: Any) -> None:
-    """Refuses recursive and exponentially nested documents before anything walks them."""
-    stack = [(value, 0)]
+def _check(value: Any, any_keys: bool) -> None:
+    """Refuses recursive and exponentially nested documents before anything walks them.
+
+    Environments may be given mappings from integers; all other keys are names.
+    """
+    stack = [(value, 0, any_keys)]
     visited = 0
     while stack:
-        node, depth = stack.pop()
+        node, depth, any_keys = stack.pop()
         visited += 1
         if depth > _MAX_DEPTH or visited > _MAX_NODES:
             raise UserError(
@@ -114,6 +125,9 @@ def _check_size(value: Any) -> None:
                 "an experiment needs far less."
             )
         if isinstance(node, dict):
-            stack.extend((child, depth + 1) for child in node.values())
+            for key, child in node.items():
+                if not any_keys and not isinstance(key, str):
+                    raise UserError(_not_text(key))
+                stack.append((child, depth + 1, any_keys or key == _ANY_KEYS))
         elif isinstance(node, list | tuple | set):
-            stack.extend((child, depth + 1) for child in node)
+            stack.extend((child, depth + 1, any_keys) for child in node)

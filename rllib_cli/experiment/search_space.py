@@ -13,7 +13,7 @@ YAML                                Tune
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rllib_cli.errors import UserError
@@ -67,7 +67,7 @@ def check(value: Any, path: str = "config") -> None:
             if key in SPELLINGS and len(value) > 1:
                 raise UserError(
                     f"{path}: {key!r} must be the only key of its mapping, "
-                    f"but there are also {sorted(set(value) - {key})}."
+                    f"but there are also {sorted(map(str, set(value) - {key}))}."
                 )
         if is_search_space(value):
             _check_arguments(path, *next(iter(value.items())))
@@ -109,6 +109,22 @@ def _check_arguments(path: str, spelling: str, arguments: Any) -> None:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def choices(value: Any) -> list[Any]:
+    """The values that a search space names one by one; a distribution names none."""
+    if not is_search_space(value):
+        return [value]
+    spelling, arguments = next(iter(value.items()))
+    return arguments if SPELLINGS[spelling] is None else []
+
+
+def map_choices(value: dict[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+    """A search space with every value changed that it names; a distribution as it is."""
+    spelling, arguments = next(iter(value.items()))
+    if SPELLINGS[spelling] is not None:
+        return value
+    return {spelling: [change(argument) for argument in arguments]}
 
 
 def to_tune(value: Any) -> Any:

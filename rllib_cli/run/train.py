@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from rllib_cli import folders, plugins, storage
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.experiment import checks, result_keys, search_space
-from rllib_cli.experiment.code_references import find_references
 from rllib_cli.experiment.parse import Experiment, env_names
 from rllib_cli.report import page
 from rllib_cli.screen import Screen
@@ -118,7 +117,7 @@ def _train(experiments: list[Experiment], options: RunOptions, screen: Screen) -
 
     envs = [env for plan in plans for env in env_names(plan.experiment)]
     resources = cluster.local_resources(options.num_cpus, options.num_gpus)
-    references = [r for plan in plans for r in find_references(plan.experiment.config)]
+    references = [r for plan in plans for r in rllib_checks.references(plan.experiment)]
     for plan in plans:
         # Whether one may write behind a URI shows only now: an attempt that is taken back would
         # leave the empty objects that stand for folders.

@@ -8,9 +8,9 @@ from ray.tune.search import BasicVariantGenerator
 
 from rllib_cli import storage
 from rllib_cli.experiment import rllib_checks, search_space
-from rllib_cli.experiment.algorithms import algorithm_class, register_env, to_attributes
-from rllib_cli.experiment.code_references import resolve
+from rllib_cli.experiment.algorithms import algorithm_class, register_env
 from rllib_cli.experiment.parse import Experiment, env_names
+from rllib_cli.experiment.settings import Settings
 from rllib_cli.folders import metric_and_mode
 from rllib_cli.run.session import SessionCallback, trial_dirname
 
@@ -21,7 +21,8 @@ def make_tuner(experiment: Experiment, resume: bool, wandb_project: str | None =
         register_env(env)
     trainable = experiment.algorithm or algorithm_class(experiment.run)
     config, num_samples = search_space.seeds_for_samples(experiment.config, experiment.num_samples)
-    space = to_attributes(search_space.to_tune(resolve(config)))
+    settings = Settings(trainable.get_default_config(), experiment.run)
+    space = search_space.to_tune(settings.for_rllib(config))
     filesystem, folder = storage.locate(experiment.folder)
     if resume and tune.Tuner.can_restore(folder, filesystem):
         return tune.Tuner.restore(

@@ -19,6 +19,7 @@ _CONNECTORS = (
 _DATA = "`experience_cache` records what the lanes produce, `export_minari` writes a data set"
 
 WITHOUT_EFFECT = {
+    "train_batch_size": _LEARNING,
     "train_batch_size_per_learner": _LEARNING,
     "minibatch_size": _LEARNING,
     "num_epochs": _LEARNING,

@@ -26,9 +26,9 @@ def test_every_listed_algorithm_can_be_loaded():
 def test_every_new_name_of_an_old_setting_exists():
     from ray.rllib.algorithms.ppo import PPOConfig
 
-    from rllib_cli.experiment.rllib_checks import config_keys
+    from rllib_cli.experiment.settings import Settings
 
-    known = config_keys(PPOConfig())
+    known = Settings(PPOConfig(), "PPO").known
     single = [new for new in names.OLD_CONFIG_KEYS.values() if new.isidentifier()]
     assert [new for new in single if new not in known] == []
     assert [old for old in names.OLD_CONFIG_KEYS if old in known] == []

@@ -234,9 +234,9 @@ def test_a_cluster_with_a_token_lets_its_user_in_and_nobody_else(cluster, tmp_pa
     env = {**environment(), "RAY_NUM_REDIS_GET_RETRIES": "2"}
     running = [
         subprocess.Popen(
-            [*COMMAND, *arguments, "--experiment-name", folder.name], cwd=home,
-            env={**env, "HOME": str(folder), **mode}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True,
+            [*COMMAND, *arguments, "--experiment-name", folder.name],
+            cwd=home, env={**env, "HOME": str(folder), **mode},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )
         for folder, mode in ((home, {"RAY_AUTH_MODE": "token"}), (tmp_path / "stranger", {}))
     ]  # fmt: skip

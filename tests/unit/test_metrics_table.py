@@ -11,7 +11,7 @@ import pytest
 import rllib_cli
 from rllib_cli import plugins
 from rllib_cli.errors import UserError
-from rllib_cli.experiment.code_references import takes_code
+from rllib_cli.experiment.code_references import is_kept_as_text
 from rllib_cli.experiment.names import RLLIB_ALGORITHMS
 from rllib_cli.experiment.parse import Experiment
 from rllib_cli.experiment.result_keys import check_result_key, default_metric, metrics_of
@@ -131,7 +131,7 @@ def test_another_package_is_served_by_naming_its_module(monkeypatch):
     assert default_metric(experiment) == "score"
     check_result_key("score", "stop", experiment)
     assert {"Other", *ALGORITHMS} == set(plugins.algorithms())
-    assert takes_code("teacher") and plugins.setting_labels()["alpha"] == r"$\alpha$"
+    assert is_kept_as_text("teacher") and plugins.setting_labels()["alpha"] == r"$\alpha$"
 
 
 def test_the_command_knows_no_algorithm_of_a_plugin_by_name():

@@ -33,6 +33,7 @@ _CODE_OF_ROLLOUTS = (
     "observation_space",
     "action_space",
 )
+_CODE_OF_TRAINING = ("callbacks", "callbacks_class", "policies", "policies_to_train")
 # All that a dictionary of numpy arrays needs.
 _ARRAYS = {
     ("collections", "OrderedDict"): collections.OrderedDict,
@@ -133,11 +134,11 @@ def _config_from_json(checkpoint: Path) -> Any:
     kept: dict[str, Any] = {}
     for attribute, value in stored.items():
         key = _KEYS.get(attribute, attribute)
-        if is_kept_as_text(key) or not value_types.is_code(settings.annotation(key)):
-            kept[key] = value
-        elif key in _CODE_OF_ROLLOUTS and is_reference(written.get(key)):
+        annotation = settings.annotation(key)
+        is_data = not value_types.is_code(annotation) or value_types.matches(value, annotation)
+        if key in _CODE_OF_ROLLOUTS and is_reference(written.get(key)):
             kept[key] = written[key]
-        elif isinstance(value, dict):
+        elif is_kept_as_text(key) or (is_data and key not in _CODE_OF_TRAINING):
             kept[key] = value
         # Other code is in JSON as text that cannot be read back; a rollout needs none of it.
     return default.update_from_dict(settings.for_rllib(kept))

@@ -47,6 +47,7 @@ setup(
         "fast": ["jax>=0.7", "jaxlib"],
         "plots": ["matplotlib>=3.9", "scipy>=1.15"],
         "report": ["plotly>=6", "scipy>=1.15"],
+        "export": ["onnx>=1.17", "onnxscript>=0.5"],
         "video": ["imageio[ffmpeg]>=2.34"],
         "offline": ["minari[hdf5]>=0.5.3; python_version >= '3.11'", "msgpack-numpy>=0.4.8"],
         "docs": [
@@ -62,6 +63,7 @@ setup(
             "jsonschema>=4.21",
             "scipy>=1.15",
             "pandas>=2.2",
+            "onnxruntime>=1.20",
             "selenium>=4.30",
             "mypy>=1.15",
             "ruff>=0.9",

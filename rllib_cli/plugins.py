@@ -16,7 +16,8 @@ Where Ray is imported, the ``AlgorithmConfig`` itself is asked. It may have
 * ``check_env(env)``: raises ValueError if the algorithm can't learn in this environment,
 * ``result_metrics()``: its rows, for a class that is registered under no known name,
 * ``target_policy_runner(make_env, episodes, seed, explore)``: an object that plays episodes of the
-  learned policy: ``module`` (for the weights), ``sample(episodes=[0, 1, ...])`` and ``stop()``.
+  learned policy: ``module`` (for the weights), ``sample(episodes=[0, 1, ...])`` and ``stop()``,
+* ``exported_policy(weights)``: the learned policy as a plain torch module, and its description.
 
 RLlib's own configs have none of these and are served in RLlib's way.
 """

@@ -222,3 +222,13 @@ def check_cluster_file(config: dict[str, Any]) -> dict[str, Any]:
     config = prepare_config(config)
     validate_config(config)
     return config
+
+
+def save_torchscript(script: Any, path: str, files: dict[str, str]) -> None:
+    """Writes a TorchScript program with named texts inside its file.
+
+    Reason: the documented argument for such texts is called `_extra_files`.
+    """
+    import torch
+
+    torch.jit.save(script, path, _extra_files=files)

@@ -13,6 +13,7 @@ from ray.rllib.utils.annotations import override
 from ray.util.debug import log_once
 
 from rllib_geoffpac.algorithms.config_checks import Check, shared_checks
+from rllib_geoffpac.deployment import ExportedPolicy, exported_policy
 from rllib_geoffpac.env_runners import BehaviorEnvRunner, TargetPolicyEnvRunner
 from rllib_geoffpac.env_runners.callbacks import sampling_hooks
 from rllib_geoffpac.envs.make_env import check_env
@@ -271,6 +272,10 @@ class LaneAlgorithmConfig(AlgorithmConfig):
         )
         self.debugging(seed=seed)
         return TargetPolicyEnvRunner(config=self.get_evaluation_config_object(), worker_index=0)
+
+    def exported_policy(self, weights: dict[str, Any]) -> tuple[ExportedPolicy, dict[str, Any]]:
+        """pi with these weights as a plain torch module, and what it says of itself."""
+        return exported_policy(self, weights)
 
     @override(AlgorithmConfig)
     def get_evaluation_config_object(self) -> AlgorithmConfig | None:

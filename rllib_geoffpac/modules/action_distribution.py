@@ -26,7 +26,7 @@ def distribution_inputs(
     """
     if std_parameter is None:
         return outputs
-    return torch.cat([outputs, std_parameter.expand(len(outputs), -1)], dim=-1)
+    return torch.cat([outputs, std_parameter.expand(outputs.shape[0], -1)], dim=-1)
 
 
 class ActionDistribution(Distribution):

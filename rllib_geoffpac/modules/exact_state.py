@@ -40,7 +40,7 @@ class ExactStateRLModule(TorchRLModule):
         observations, space = batch[Columns.OBS], self.observation_space
         if isinstance(space, gym.spaces.Box):
             observations = observations.to(self.dtype)
-        return observations.reshape(len(observations), *observation_shape(space))
+        return observations.reshape(observations.shape[0], *observation_shape(space))
 
     @override(RLModule)
     def get_state(self, *args: Any, **kwargs: Any) -> StateDict:

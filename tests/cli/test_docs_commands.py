@@ -13,7 +13,7 @@ from command import run
 TRAINED = "reacher-sweep"
 SMOKE = "smoke-geoffpac-reacher"
 EXTENDING = "docs/extending.md"
-READ_RESULTS = ("evaluate", "plot", "report", "watch", "status", "compare")
+READ_RESULTS = ("evaluate", "export", "plot", "report", "watch", "status", "compare")
 
 
 @pytest.fixture(scope="module")

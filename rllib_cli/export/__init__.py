@@ -1,0 +1,1 @@
+"""`rllib export`: the target policy as one file that needs neither Ray nor this package."""

@@ -1,0 +1,119 @@
+"""Writes a policy as ONNX or TorchScript (imports torch and RLlib inside functions)."""
+
+import importlib.util
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+from rllib_cli import storage
+from rllib_cli.errors import UserError, exception_summary
+from rllib_cli.evaluate import checkpoints
+from rllib_cli.screen import Screen
+from rllib_geoffpac.compat import save_torchscript
+
+FORMATS = (".onnx", ".pt")
+DESCRIPTION = "policy.json"
+"""The name of the description: of an ONNX file's metadata, and of a file inside TorchScript's."""
+
+
+def export_command(checkpoint: str, out: str, weights_only: bool) -> None:
+    """Exports, and says what the file holds."""
+    target = check_out(out)
+    place = checkpoints.find_checkpoint(checkpoint)
+    with Screen() as screen:
+        try:
+            description = export(place, target, weights_only)
+        except (UserError, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            log = screen.keep_log(error)
+            raise UserError(
+                f"The checkpoint cannot be exported: {type(error).__name__}: "
+                f"{exception_summary(error)} (details: {log})"
+            ) from error
+        screen.console.print(
+            f"Wrote {target}: {description['algorithm']}'s policy on {description['env']}, "
+            f"observations to {', '.join(description['outputs'])} "
+            f"({description['distribution'].replace('_', ' ')}).",
+            markup=False,
+        )
+
+
+def check_out(out: str) -> Path:
+    """The file to write.
+
+    Raises:
+        UserError: If its format is not known, its folder is missing, or so is a library.
+    """
+    target = Path(out).expanduser()
+    if target.suffix not in FORMATS:
+        raise UserError(f"--out {out!r}: the file must end in {' or '.join(FORMATS)}.")
+    if not target.absolute().parent.is_dir():
+        raise UserError(f"--out {out!r}: the folder does not exist.")
+    missing = [name for name in ("onnx", "onnxscript") if not importlib.util.find_spec(name)]
+    if target.suffix == ".onnx" and missing:
+        raise UserError(
+            f"ONNX needs {' and '.join(missing)}: pip install 'rllib_geoffpac[export]'. "
+            "TorchScript (.pt) needs nothing more."
+        )
+    return target
+
+
+def export(place: str, target: Path, weights_only: bool = False) -> dict[str, Any]:
+    """Writes the target policy of a checkpoint; returns its description.
+
+    Raises:
+        UserError: If the algorithm's policy can't be exported.
+    """
+    with storage.local_copy(place) as folder:
+        config = checkpoints.load_config(folder, weights_only)
+        make = getattr(config, "exported_policy", None)
+        if make is None:
+            raise UserError(
+                f"{config.algo_class.__name__} can't be exported: its config does not say how its "
+                "policy acts. RLlib's algorithms are deployed with RLModule.from_checkpoint."
+            )
+        policy, description = make(checkpoints.load_weights(folder, weights_only))
+    description |= {"algorithm": config.algo_class.__name__, "env": str(config.env)}
+    write = _write_onnx if target.suffix == ".onnx" else _write_torchscript
+    write(policy, description, target)
+    return description
+
+
+def _example(policy: Any) -> Any:
+    """Two observations, so that the number of rows is seen to be free."""
+    import torch
+
+    space = policy.module.observation_space
+    space.seed(0)
+    return torch.stack([torch.as_tensor(space.sample()) for _ in range(2)])
+
+
+def _write_onnx(policy: Any, description: dict[str, Any], target: Path) -> None:
+    import onnx
+    import torch
+
+    program = torch.onnx.export(
+        policy,
+        (_example(policy),),
+        input_names=["observations"],
+        output_names=description["outputs"],
+        dynamic_shapes=({0: torch.export.Dim("rows")},),
+        dynamo=True,
+        verbose=False,
+    )
+    assert program is not None
+    model = program.model_proto
+    onnx.helper.set_model_props(model, {DESCRIPTION: json.dumps(description)})
+    onnx.save(model, str(target))
+
+
+def _write_torchscript(policy: Any, description: dict[str, Any], target: Path) -> None:
+    import torch
+
+    with warnings.catch_warnings():
+        # That shapes of the example become constants, and that torch.export will follow.
+        warnings.simplefilter("ignore")
+        traced = torch.jit.trace(policy, (_example(policy),))
+        save_torchscript(traced, str(target), {DESCRIPTION: json.dumps(description)})

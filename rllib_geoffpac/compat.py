@@ -30,6 +30,8 @@ INHERITED = {
     "_forward": "RLModule: RLlib's documented seam for the forward pass of a module.",
     "_get_optimizer_state": "TorchLearner: RLlib rounds the optimizers' state to float32 on its "
     "way to and from a checkpoint, which must resume bit for bit.",
+    "_lr_scheduler_classes": "TorchLearner: torch's schedulers, of which its own code keeps those "
+    "of one optimizer only.",
     "_learner_connector": "Learner: the traces live in a connector of its pipeline, whose state "
     "RLlib leaves out of `get_state`.",
     "_make_module": "TorchLearner: the target networks are copied when the module has been built; "
@@ -122,6 +124,23 @@ def local_learner(group: LearnerGroup) -> Learner:
     Reason: `foreach_learner` gives copies of results, not the object.
     """
     return group._learner
+
+
+def torch_lr_schedulers(config: Any, module_id: str) -> list[Callable[[Any], Any]]:
+    """The schedulers of torch that a config asks for: functions of an optimizer.
+
+    Reason: `experimental()` takes them by an argument whose name is private.
+    """
+    classes = config._torch_lr_scheduler_classes or []
+    return list(classes[module_id] if isinstance(classes, dict) else classes)
+
+
+def use_torch_lr_schedulers(config: Any, classes: list[Callable[[Any], Any]]) -> None:
+    """Asks for schedulers of torch; for tests.
+
+    Reason: as for `torch_lr_schedulers`.
+    """
+    config.experimental(_torch_lr_scheduler_classes=classes)
 
 
 WAYS_TO_ACT = ("forward_inference", "_forward_inference", "_forward")

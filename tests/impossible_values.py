@@ -1,5 +1,7 @@
 """Impossible settings of the five algorithms: values by key, and combinations."""
 
+from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
+
 NAN, INF = float("nan"), float("inf")
 NOT_A_NUMBER = ["0.5", None, True, NAN, [0.5]]
 FRACTION = [-0.1, 1.1, INF, *NOT_A_NUMBER]
@@ -22,7 +24,8 @@ SHARED = {
     "env_runner_lost_timeout_s": [-1, None, "long", NAN],
     # Learning.
     "gamma": FRACTION,
-    "lr": [*POSITIVE, INF, [[0, 1e-3], [100, 1e-4]]],
+    "lr": [*POSITIVE, INF, [[10, 1e-3], [100, 1e-4]]],
+    "learner_class": [PPOTorchLearner, "EmphaticLearner"],
     "grad_clip": POSITIVE,
     "kernel": ["numpy", None],
     # Learning of other algorithms, without effect here.
@@ -32,7 +35,7 @@ SHARED = {
     "shuffle_batch_per_epoch": [True],
     "batch_mode": ["complete_episodes"],
     "clip_rewards": [True, 1.0],
-    "grad_clip_by": ["value"],
+    "grad_clip_by": ["everything", None],
     # Of RLlib, without effect here.
     "enable_rl_module_and_learner": [False],
     "enable_env_runner_and_connector_v2": [False],

@@ -19,7 +19,12 @@ from ray.rllib.core.learner.training_data import TrainingData
 from ray.rllib.core.rl_module.rl_module import RLModule
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.rllib.utils.annotations import override
-from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS, WEIGHTS_SEQ_NO
+from ray.rllib.utils.metrics import (
+    ENV_RUNNER_RESULTS,
+    LEARNER_RESULTS,
+    NUM_ENV_STEPS_SAMPLED_LIFETIME,
+    WEIGHTS_SEQ_NO,
+)
 from ray.rllib.utils.typing import ModuleID, ResultDict, StateDict
 from ray.tune import PlacementGroupFactory
 
@@ -105,7 +110,13 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
 
     def _learn(self, fragments: list[Fragment]) -> None:
         with self.speed.learning():
-            results = self.learner_group.update(training_data=LaneTrainingData(episodes=fragments))
+            results = self.learner_group.update(
+                training_data=LaneTrainingData(episodes=fragments),
+                timesteps={
+                    NUM_ENV_STEPS_SAMPLED_LIFETIME: self.stream.anchor.lockstep
+                    * self.config.num_lanes
+                },
+            )
         self.metrics.aggregate(results, key=LEARNER_RESULTS)
         # Once is enough: what is learned from a poisoned optimizer is not worth having, and the
         # learner has kept its last finite parameters.

@@ -7,12 +7,20 @@ from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.utils.annotations import override
 from ray.util.debug import log_once
 
 from rllib_geoffpac.algorithms.config_checks import Check, shared_checks
+from rllib_geoffpac.algorithms.schedules import (
+    ALLOWED,
+    can_be_scheduled,
+    held_at,
+    numbers_at,
+    turning_points,
+)
 from rllib_geoffpac.deployment import ExportedPolicy, exported_policy
 from rllib_geoffpac.env_runners import BehaviorEnvRunner, TargetPolicyEnvRunner
 from rllib_geoffpac.env_runners.callbacks import sampling_hooks
@@ -195,9 +203,15 @@ class LaneAlgorithmConfig(AlgorithmConfig):
 
     @override(AlgorithmConfig)
     def validate(self) -> None:
-        for key, value, possible, allowed in self._checks():
-            if not possible:
-                self._value_error(f"`{key}` is {value!r}; allowed is {allowed}.")
+        self._apply_module_overrides()
+        schedulable = can_be_scheduled(self)
+        for env_step in turning_points(self):
+            with held_at(self, env_step):
+                checks = self._checks()
+            for key, value, possible, allowed in checks:
+                if not possible:
+                    more = ALLOWED if key in schedulable else ""
+                    self._value_error(f"`{key}` is {value!r}; allowed is {allowed}{more}.")
         self._validate_env_runner()
         if self.experience_cache is not None:
             self._validate_recording()
@@ -209,6 +223,17 @@ class LaneAlgorithmConfig(AlgorithmConfig):
         # RLlib's advice to switch the new API stack off would lead nowhere: say it is said.
         log_once(f"{self.algo_class.__name__}_on_new_api_stack")
         super().validate()
+
+    def _apply_module_overrides(self) -> None:
+        """There is one module: what is overridden for it is the setting."""
+        overrides = self.algorithm_config_overrides_per_module
+        for module, settings in overrides.items():
+            if module != DEFAULT_MODULE_ID:
+                self._value_error(
+                    f"`algorithm_config_overrides_per_module` names the module {module!r}; "
+                    f"allowed is {DEFAULT_MODULE_ID!r}, the only one."
+                )
+            self.update_from_dict(settings)
 
     def _validate_env_runner(self) -> None:
         if self.in_evaluation:
@@ -239,6 +264,10 @@ class LaneAlgorithmConfig(AlgorithmConfig):
             )
         if obstacle:
             self._value_error(f"`experience_cache` is {self.experience_cache!r}, but {obstacle}.")
+
+    def numbers_at(self, locksteps: np.ndarray) -> dict[str, np.ndarray]:
+        """The numbers that the update takes at each of some locksteps: [T] -> [T] each."""
+        return numbers_at(self, locksteps * self.num_lanes)
 
     def fragment_length(self, lockstep: int) -> int:
         """How many locksteps a fragment that begins at `lockstep` may have."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from rllib_geoffpac.algorithms.unsupported import settings_without_effect
+from rllib_geoffpac.updates.choice import overridden
 from rllib_geoffpac.validation import is_choice, is_count, is_folder, is_number
 
 Check = tuple[str, Any, bool, str]
@@ -86,14 +87,29 @@ def _api_stack(config: Any) -> list[tuple[str, bool, str]]:
 def _learning(config: Any) -> list[tuple[str, bool, str]]:
     return [
         ("gamma", is_number(config.gamma, 0, 1), "a number from 0 to 1"),
-        ("lr", is_number(config.lr, 0, above=True), "one number above 0 (no schedule)"),
+        ("lr", is_number(config.lr, 0, above=True), "a number above 0"),
         (
             "grad_clip",
             config.grad_clip is None or is_number(config.grad_clip, 0, above=True),
             "a number above 0, or None for no clipping",
         ),
+        ("grad_clip_by", *is_choice(config.grad_clip_by, "global_norm", "norm", "value")),
+        _learner_class(config),
         _kernel(config),
     ]
+
+
+def _learner_class(config: Any) -> tuple[str, bool, str]:
+    default, given = config.get_default_learner_class(), config.learner_class
+    possible = isinstance(given, type) and issubclass(given, default)
+    allowed = f"a subclass of {default.__module__}.{default.__name__}"
+    replaced = overridden(given, ("compute_losses", "compute_loss_for_module")) if possible else ""
+    if replaced:
+        allowed += (
+            f" without a loss, and {replaced}: every network learns by a rule of its own. "
+            "Override `postprocess_gradients_for_module` or `compute_gradients` instead"
+        )
+    return "learner_class", possible and not replaced, allowed
 
 
 def _kernel(config: Any) -> tuple[str, bool, str]:

@@ -19,6 +19,7 @@ from rllib_geoffpac.algorithms.config_checks import Check, possible_lanes, with_
 from rllib_geoffpac.algorithms.view_checks import combination_checks
 from rllib_geoffpac.connectors import EmphaticTraces, LaneAligner
 from rllib_geoffpac.maths.distributions import KINDS
+from rllib_geoffpac.maths.schedules import largest, smallest
 from rllib_geoffpac.modules import MLPRLModule, TabularRLModule
 from rllib_geoffpac.updates.learned import LEARNED, VALUE_FUNCTIONS, C, LearnedFunction, M, U
 from rllib_geoffpac.updates.lockstep import EmphaticSettings
@@ -218,12 +219,14 @@ class GeoffPACConfig(LaneAlgorithmConfig):
     @property
     def uses_density_ratio(self) -> bool:
         """Whether there is a C to learn (ACE and Off-PAC have none)."""
-        return self.gamma_hat > 0
+        return largest(self.gamma_hat) > 0
 
     @property
     def uses_second_trace(self) -> bool:
         """Whether F2 is needed: for the counterfactual term, or for the overlap force alone."""
-        return self.view == "backward" and (self.gamma_hat > 0 or self.overlap_coeff > 0)
+        return self.view == "backward" and (
+            largest(self.gamma_hat) > 0 or largest(self.overlap_coeff) > 0
+        )
 
     @property
     def replays_interest(self) -> bool:
@@ -275,7 +278,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
     def numbers(self) -> dict[str, float]:
         """The hyperparameters that the update takes as numbers."""
         traces = ("gamma_hat", "lambda_1", "lambda_2", "rho_clip", "density_ratio_clip")
-        others = ("sn_loss_coeff", "baseline_decay", "overlap_coeff")
+        others = ("sn_loss_coeff", "baseline_decay", "overlap_coeff", "overlap_gamma_hat")
         numbers = {key: float(getattr(self, key)) for key in (*traces, *others)}
         if self.overlap_target is not None:
             numbers["overlap_target"] = self.overlap_target
@@ -350,6 +353,15 @@ class GeoffPACConfig(LaneAlgorithmConfig):
                 "'mlp', 'tabular', a class, or 'package.module:name'",
             ),
         ]
+
+    @override(LaneAlgorithmConfig)
+    def validate(self) -> None:
+        super().validate()
+        if self.uses_density_ratio and smallest(self.gamma_hat) == 0:
+            self._value_error(
+                f"`gamma_hat` is {self.gamma_hat!r}, a schedule that reaches 0; allowed is one "
+                "that stays above, such as down to 0.01: at 0 there is no C to learn."
+            )
 
     @override(AlgorithmConfig)
     def get_default_rl_module_spec(self) -> RLModuleSpec:

@@ -26,7 +26,6 @@ WITHOUT_EFFECT = {
     "shuffle_batch_per_epoch": _LEARNING,
     "batch_mode": "lanes are cut after `rollout_fragment_length` locksteps",
     "clip_rewards": "use gymnasium.wrappers.TransformReward",
-    "grad_clip_by": "`grad_clip` bounds the norm of each network's gradient",
     "normalize_actions": "actions are always those of the environment: pi and mu have densities in "
     "its units",
     "gym_env_vectorize_mode": "the lanes of an env runner are stepped one after the other; use "

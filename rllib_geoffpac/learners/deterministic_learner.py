@@ -57,26 +57,30 @@ class DDPGLearner(LaneLearner):
         )
         drawn: list[np.ndarray] = []
         noise: list[np.ndarray | None] = []
+        locksteps: list[int] = []
         for t in range(len(columns[Columns.REWARDS])):
             self.replay.add({name: column[t : t + 1] for name, column in columns.items()})
             learns = self.num_locksteps >= self.config.warm_up_locksteps
             for _ in range(self.config.num_lanes if learns else 0):
                 drawn.append(self.replay.draw_transitions(self.rng, self.config.replay_batch_size))
                 noise.append(self._target_noise())
+                locksteps.append(self.num_locksteps)
                 if len(drawn) == self.chunk_size:
-                    yield self._chunk(drawn, noise), True
-                    drawn, noise = [], []
+                    yield self._chunk(drawn, noise, locksteps), True
+                    drawn, noise, locksteps = [], [], []
             self.num_locksteps += 1
         if drawn:
-            yield self._chunk(drawn, noise), True
+            yield self._chunk(drawn, noise, locksteps), True
 
     def _target_noise(self) -> np.ndarray | None:
         """Standard normal numbers for the target action [N, d]; DDPG has none."""
         return None
 
-    def _chunk(self, drawn: list[np.ndarray], noise: list[np.ndarray | None]) -> Chunk:
+    def _chunk(
+        self, drawn: list[np.ndarray], noise: list[np.ndarray | None], locksteps: list[int]
+    ) -> Chunk:
         count, config = len(drawn), self.config
-        numbers = {name: np.full(count, value) for name, value in config.numbers().items()}
+        numbers = self.numbers_at(np.array(locksteps))
         # The behaviour's density and whether a transition is one of the chain matter to nobody.
         unpacked = self.replay.unpack(np.stack(drawn))
         batch = Transitions.of({Columns.ACTION_LOGP: None, "valid": None, **unpacked})

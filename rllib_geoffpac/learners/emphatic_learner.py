@@ -137,7 +137,7 @@ class EmphaticLearner(LaneLearner):
         count, config = len(part[CHAIN_START]), self.config
         updates = config.updates_per_lockstep if learn else 1
         after = now * updates + 1 + np.arange(count)
-        numbers = {name: np.full(count, value) for name, value in config.numbers().items()}
+        numbers = self.numbers_at(now + np.arange(count) // updates)
         numbers["target_rate"] = (after % config.target_update_freq == 0).astype(np.float64)
         if config.overlap_target is not None:
             numbers["overlap_rate"] = np.full(count, _OVERLAP_RATE * learn)

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 import tree
 from ray.rllib.core import DEFAULT_MODULE_ID
-from ray.rllib.core.learner.learner import Learner
+from ray.rllib.core.learner.learner import DEFAULT_OPTIMIZER, LR_KEY, Learner
 from ray.rllib.core.learner.torch.torch_learner import TorchLearner
 from ray.rllib.utils.annotations import override
+from ray.rllib.utils.metrics import ALL_MODULES
 from ray.rllib.utils.typing import StateDict
 
 from rllib_geoffpac.checkpoints import CheckpointedPart
+from rllib_geoffpac.compat import torch_lr_schedulers
 from rllib_geoffpac.lanes.replay_ring import ReplayRing
 from rllib_geoffpac.lanes.seeding import replay_generator
+from rllib_geoffpac.learners.rates import LearningRates
 from rllib_geoffpac.learners.threads import use_one_thread
+from rllib_geoffpac.maths.schedules import is_schedule
 from rllib_geoffpac.updates.backend import Backend, Chunk, Memory, Report, Update
-from rllib_geoffpac.updates.choice import make_backend
-from rllib_geoffpac.updates.optimizers import make_optimizer
+from rllib_geoffpac.updates.choice import GRADIENT_HOOKS, make_backend, overridden
+from rllib_geoffpac.updates.descent import Descent
+from rllib_geoffpac.updates.optimizers import make_optimizer, optimizers_by_function
 
 COMPONENT_PROGRESS = "progress"
 COMPONENT_REPLAY = "replay"
@@ -47,23 +52,73 @@ class LaneLearner(CheckpointedPart, TorchLearner):
     @override(TorchLearner)
     def build(self) -> None:
         use_one_thread()
+        self.rates = LearningRates()
         super().build()
         config = self.config
         self.replay = ReplayRing(max(1, config.replay_capacity // config.num_lanes))
         self.rng = replay_generator(config.seed)
         self.num_locksteps = 0
         self.diverged = False
+        self._optimizers = optimizers_by_function(
+            self._current_module,
+            list(config.weight_decays),
+            dict(self.get_optimizers_for_module(DEFAULT_MODULE_ID)),
+        )
         self.backend = make_backend(
             config.kernel,
             self._make_update(),
             self._current_module,
-            dict(self.get_optimizers_for_module(DEFAULT_MODULE_ID)),
+            self._optimizers,
             config.grad_clip,
             self._fresh_memory(),
             chunk_size=self.chunk_size,
             learner_class=type(self),
+            descent=self._make_descent(),
         )
         self._keep()
+
+    def _make_descent(self) -> Descent:
+        classes = torch_lr_schedulers(self.config, DEFAULT_MODULE_ID)
+        if classes:
+            # RLlib's way keeps those of the last optimizer alone.
+            self._lr_scheduler_classes = None
+            self.rates.schedule_by_torch(classes)
+        return Descent(
+            grad_clip_by=self.config.grad_clip_by,
+            logs_norms=self.config.log_gradients,
+            hooks=self if overridden(type(self), GRADIENT_HOOKS) else None,
+            after_update=self.rates.step if classes else None,
+        )
+
+    @override(Learner)
+    def register_optimizer(
+        self,
+        *,
+        module_id: str = ALL_MODULES,
+        optimizer_name: str = DEFAULT_OPTIMIZER,
+        optimizer: torch.optim.Optimizer,
+        params: Sequence[Any],
+        lr_or_lr_schedule: Any = None,
+    ) -> None:
+        super().register_optimizer(
+            module_id=module_id,
+            optimizer_name=optimizer_name,
+            optimizer=optimizer,
+            params=params,
+            lr_or_lr_schedule=lr_or_lr_schedule,
+        )
+        self.rates.register(optimizer_name, optimizer, lr_or_lr_schedule)
+
+    def numbers_at(self, locksteps: np.ndarray) -> dict[str, np.ndarray]:
+        """The numbers of an update at each of some locksteps, scheduled learning rates included."""
+        rates = self.rates.columns(locksteps * self.config.num_lanes, self._optimizers)
+        return self.config.numbers_at(locksteps) | rates
+
+    @override(TorchLearner)
+    def after_gradient_based_update(self, *, timesteps: dict[str, Any]) -> None:
+        # RLlib would move scheduled rates here, at the end of a fragment.
+        for name, rate in self.rates.latest().items():
+            self.metrics.log_value((DEFAULT_MODULE_ID, f"{name}_{LR_KEY}"), rate, reduce="item")
 
     @abstractmethod
     def _make_update(self) -> Update:
@@ -122,13 +177,14 @@ class LaneLearner(CheckpointedPart, TorchLearner):
         # the second moment of the actor's gradient and make its steps 1.7 times larger.
         module = self._current_module
         for name, decay in config.weight_decays.items():
-            parameters, lr = module.parameters_of(name), config.learning_rate(name)
+            parameters, given = module.parameters_of(name), config.learning_rate(name)
+            lr = given[0][1] if is_schedule(given) else given
             self.register_optimizer(
                 module_id=module_id,
                 optimizer_name=name,
                 optimizer=make_optimizer(config.optimizer_type, parameters, lr, decay),
                 params=parameters,
-                lr_or_lr_schedule=lr,
+                lr_or_lr_schedule=given,
             )
 
     @override(TorchLearner)
@@ -191,18 +247,24 @@ class LaneLearner(CheckpointedPart, TorchLearner):
 
     @override(TorchLearner)
     def _set_optimizer_state(self, state: StateDict) -> None:
+        configured = {n: o.state_dict()["param_groups"] for n, o in self._named_optimizers.items()}
         super()._set_optimizer_state(state)
         for name, saved in state.items():
             exact = tree.map_structure(torch.tensor, saved["state"]["state"])
-            self._named_optimizers[name].load_state_dict({**saved["state"], "state": exact})
+            # Rates and other options are the config's, which may have changed since (PBT).
+            groups = saved["state"]["param_groups"] if self.rates.follow_torch else configured[name]
+            optimizer = self._named_optimizers[name]
+            optimizer.load_state_dict({"state": exact, "param_groups": groups})
 
     def _get_progress(self) -> dict[str, Any]:
         """Everything that exact resume needs beside weights, optimizers and the replay ring."""
-        return {"num_locksteps": self.num_locksteps, "rng": self.rng.bit_generator.state}
+        progress = {"num_locksteps": self.num_locksteps, "rng": self.rng.bit_generator.state}
+        return progress | ({"rates": self.rates.get_state()} if self.rates.follow_torch else {})
 
     def _set_progress(self, progress: dict[str, Any]) -> None:
         self.num_locksteps = progress["num_locksteps"]
         self.rng.bit_generator.state = progress["rng"]
+        self.rates.set_state(progress.get("rates", {}))
 
     @override(Learner)
     def get_state(

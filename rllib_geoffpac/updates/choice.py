@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -21,21 +22,20 @@ from rllib_geoffpac.modules.deterministic_actor_critic import (
 )
 from rllib_geoffpac.modules.plain import UnknownLayer, layers_of
 from rllib_geoffpac.updates.backend import Backend, Memory, Update
+from rllib_geoffpac.updates.descent import Descent
 from rllib_geoffpac.updates.torch_backend import TorchBackend
 
 logger = logging.getLogger(__name__)
 
 _MODULES = (MLPRLModule, TabularRLModule, DeterministicActorCriticRLModule)
 _DISTRIBUTIONS = (Categorical, DiagonalGaussian, TruncatedGaussian, Beta, DeterministicPolicy)
-# What a subclass of RLlib's Learner may do to a loss or a gradient: only torch asks it.
-_LEARNER_HOOKS = (
+GRADIENT_HOOKS = (
     "apply_gradients",
     "compute_gradients",
-    "compute_loss_for_module",
-    "compute_losses",
     "postprocess_gradients",
     "postprocess_gradients_for_module",
 )
+"""What a subclass of RLlib's Learner may do to a gradient: only torch asks it."""
 
 
 def why_not_fast(
@@ -43,6 +43,7 @@ def why_not_fast(
     module: Any,
     optimizers: dict[str, torch.optim.Optimizer] | None = None,
     learner_class: type | None = None,
+    descent: Descent | None = None,
 ) -> str | None:
     """Why the compiled backend can't serve; None if it can, as far as is known.
 
@@ -51,6 +52,7 @@ def why_not_fast(
         module: The module that is learned.
         optimizers: Its optimizers by function, where there are any yet.
         learner_class: The learner's class, where it is known.
+        descent: How gradients become steps, where it is known.
 
     Raises:
         ValueError: If it is asked for by `kernel="fast"` and can't serve.
@@ -58,8 +60,9 @@ def why_not_fast(
     obstacle = (
         _of_installation()
         or _of_module(module)
-        or _of_optimizers(optimizers or {})
+        or _of_optimizers(module, optimizers or {})
         or _of_learner(learner_class)
+        or (descent or Descent()).why_not_fast
     )
     if obstacle and kernel == "fast":
         raise ValueError(
@@ -96,22 +99,28 @@ def _of_module(module: Any) -> str | None:
     return None
 
 
-def _of_optimizers(optimizers: dict[str, torch.optim.Optimizer]) -> str | None:
+def _of_optimizers(module: Any, optimizers: dict[str, torch.optim.Optimizer]) -> str | None:
     from rllib_geoffpac.updates.xla import optimizers as compiled
 
     for name, optimizer in optimizers.items():
-        obstacle = compiled.why_not(optimizer)
+        obstacle = compiled.why_not(optimizer, module.parameters_of(name))
         if obstacle:
             return f"{obstacle} (of {name})"
     return None
 
 
 def _of_learner(learner_class: type | None) -> str | None:
+    hook = overridden(learner_class, GRADIENT_HOOKS)
+    return hook and f"{hook}, which torch alone asks"
+
+
+def overridden(learner_class: type | None, hooks: Sequence[str]) -> str | None:
+    """Which of RLlib's methods a user's learner overrides: `Mine overrides ...`, or None."""
     bases = learner_class.__mro__ if learner_class else ()
-    for hook in _LEARNER_HOOKS:
+    for hook in hooks:
         owner = next((base for base in bases if hook in vars(base)), None)
         if owner and owner.__module__.partition(".")[0] not in ("ray", "rllib_geoffpac"):
-            return f"{owner.__name__} overrides `{hook}`, which torch alone asks"
+            return f"{owner.__name__} overrides `{hook}`"
     return None
 
 
@@ -125,15 +134,19 @@ def make_backend(
     *,
     chunk_size: int,
     learner_class: type,
+    descent: Descent | None = None,
 ) -> Backend:
     """The backend for `kernel`, which logs what it is and, if it is not the fast one, why."""
+    descent = descent or Descent()
     obstacle: str | None = "`kernel` is 'torch'"
     if kernel != "torch":
-        obstacle = why_not_fast(kernel, module, optimizers, learner_class)
+        obstacle = why_not_fast(kernel, module, optimizers, learner_class, descent)
     if obstacle is not None:
         logger.info("Learning with torch (not with the compiled backend: %s).", obstacle)
-        return TorchBackend(update, module, optimizers, grad_clip, memory)
+        return TorchBackend(update, module, optimizers, grad_clip, memory, descent)
     logger.info("Learning with the compiled backend.")
     from rllib_geoffpac.updates.xla.backend import XlaBackend
 
-    return XlaBackend(update, module, optimizers, grad_clip, memory, chunk_size)
+    return XlaBackend(
+        update, module, optimizers, grad_clip, memory, chunk_size, descent.grad_clip_by
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +17,31 @@ _CLASSES: dict[str, tuple[Callable[..., torch.optim.Optimizer], dict[str, Any]]]
 
 OPTIMIZER_TYPES = tuple(_CLASSES)
 """The words that `optimizer_type` can be."""
+
+
+def optimizers_by_function(
+    module: Any, functions: Sequence[str], registered: Mapping[str, torch.optim.Optimizer]
+) -> dict[str, torch.optim.Optimizer]:
+    """The optimizer that steps each function's parameters; several may share one.
+
+    Raises:
+        ValueError: If no optimizer has all parameters of a function.
+    """
+    found = {}
+    for function in functions:
+        needed = {id(parameter) for parameter in module.parameters_of(function)}
+        for optimizer in registered.values():
+            held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+            if needed <= held:
+                found[function] = optimizer
+                break
+        else:
+            raise ValueError(
+                f"`configure_optimizers_for_module` registers no optimizer for the parameters of "
+                f"{function}: give `register_optimizer` one that has `module.parameters_of"
+                f"({function!r})`, or one for all parameters."
+            )
+    return found
 
 
 def make_optimizer(

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import torch
 import tree
-from torch import nn
 
 from rllib_geoffpac.updates.backend import Backend, Chunk, Memory, Report, Update
+from rllib_geoffpac.updates.descent import Descent
 from rllib_geoffpac.updates.networks import Rule
+from rllib_geoffpac.updates.torch_descent import TorchDescent
 
 
 class TorchPolicy:
@@ -40,7 +41,8 @@ class TorchNetworks:
     Args:
         module: Has `function`, `log_prob`, `entropy`, `parameters_of` and target copies.
         optimizers: By the names of the functions.
-        grad_clip: Bound of the norm of each function's gradient; None: no bound.
+        grad_clip: Bound of each function's gradient; None: no bound.
+        descent: What else is done with a gradient.
     """
 
     def __init__(
@@ -48,9 +50,11 @@ class TorchNetworks:
         module: Any,
         optimizers: dict[str, torch.optim.Optimizer],
         grad_clip: float | None,
+        descent: Descent,
     ):
-        self.module, self.optimizers, self.grad_clip = module, optimizers, grad_clip
+        self.module, self.optimizers = module, optimizers
         self.parameters = {name: module.parameters_of(name) for name in optimizers}
+        self.descend = TorchDescent(self.parameters, optimizers, grad_clip, descent)
         pairs = [
             (source.parameters(), copied.parameters())
             for source, copied in module.get_target_network_pairs()
@@ -80,13 +84,14 @@ class TorchNetworks:
         with torch.enable_grad():
             learned = TorchPolicy(self.module) if name == "pi" else partial(self, name)
             objective, reported = rule(learned)
-        self._descend(name, torch.autograd.grad(objective, self.parameters[name]))
+        gradients = torch.autograd.grad(objective, self.parameters[name])
+        self.descend(name, gradients, objective)
         return tree.map_structure(torch.Tensor.detach, reported)
 
     def ascend(self, name: str, direction: torch.Tensor) -> None:
         parameters = self.parameters[name]
         parts = direction.split([p.numel() for p in parameters])
-        self._descend(name, [-d.view_as(p) for p, d in zip(parameters, parts, strict=True)])
+        self.descend(name, [-d.view_as(p) for p, d in zip(parameters, parts, strict=True)])
 
     def update_targets(self, rate: float) -> None:
         if rate:
@@ -98,14 +103,6 @@ class TorchNetworks:
 
     def when(self, condition: bool, action: Callable[[], Any]) -> Any:
         return action() if condition else {}
-
-    def _descend(self, name: str, gradients: Any) -> None:
-        parameters = self.parameters[name]
-        for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = gradient
-        if self.grad_clip is not None:
-            nn.utils.clip_grad_norm_(parameters, self.grad_clip)
-        self.optimizers[name].step()
 
 
 class TorchBackend(Backend):
@@ -120,10 +117,11 @@ class TorchBackend(Backend):
         optimizers: dict[str, torch.optim.Optimizer],
         grad_clip: float | None,
         memory: Memory,
+        descent: Descent | None = None,
     ):
         super().__init__(update)
-        self.module = module
-        self.networks = TorchNetworks(module, optimizers, grad_clip)
+        self.module, self.descent = module, descent or Descent()
+        self.networks = TorchNetworks(module, optimizers, grad_clip, self.descent)
         first = next(iter(self.networks.parameters.values()))[0]
         self.dtype, self.device = first.dtype, first.device
         self._memory: Memory = self._tensors(memory)
@@ -133,8 +131,11 @@ class TorchBackend(Backend):
         with torch.no_grad(), _flushed_denormals():
             for t in range(chunk.length):
                 inputs = self._tensors(chunk.row(t))
+                self.networks.descend.begin(inputs.numbers)
                 self._memory, report = self.update(self.networks, self._memory, inputs, learn=learn)
-                reports.append(report)
+                reports.append(report | self.networks.descend.norms)
+                if learn and self.descent.after_update is not None:
+                    self.descent.after_update()
             look = self._tensors(chunk.look)
             summary = self.update.summary(self.networks, self._memory, look)
         names = dict.fromkeys(name for report in reports for name in report)

@@ -39,9 +39,10 @@ class XlaBackend(Backend):
         update: The update.
         module: A module that `structure_of` knows.
         optimizers: By the names of the functions.
-        grad_clip: Bound of the norm of each function's gradient; None: no bound.
+        grad_clip: Bound of each function's gradient; None: no bound.
         memory: The update's memory at the start.
         chunk_size: Rows of a chunk; the fewer, the smaller are the arrays for short fragments.
+        grad_clip_by: What `grad_clip` bounds, see `Descent`.
     """
 
     name = "fast"
@@ -54,10 +55,11 @@ class XlaBackend(Backend):
         grad_clip: float | None,
         memory: Memory,
         chunk_size: int,
+        grad_clip_by: str = "global_norm",
     ):
         super().__init__(update)
         self.module, self.chunk_size = module, chunk_size
-        self.structure: Structure = structure_of(module, optimizers, grad_clip)
+        self.structure: Structure = structure_of(module, optimizers, grad_clip, grad_clip_by)
         self._grad_clip = grad_clip
         first = next(iter(optimizers.values())).param_groups[0]["params"][0]
         self.dtype = np.dtype(str(first.dtype).removeprefix("torch."))
@@ -99,7 +101,8 @@ class XlaBackend(Backend):
         self, state: State, memory: Memory, inputs: Any, rates: Any, count: jax.Array, look: Any
     ) -> tuple[State, Memory, dict[str, jax.Array], dict[str, jax.Array]]:
         def step(state: State, memory: Memory, row: Any) -> Any:
-            networks = XlaNetworks(self.structure, state, rates)
+            # A learning rate that changes from row to row is one of the row's numbers.
+            networks = XlaNetworks(self.structure, state, {**rates, **row.numbers})
             memory, report = self.update(networks, memory, row, learn=True)
             return networks.state, memory, report
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from rllib_geoffpac.maths.arrays import Array
+from rllib_geoffpac.maths.arrays import Array, namespace
 from rllib_geoffpac.maths.optimizers import adam_step, clip_by_norm, rmsprop_step, sgd_step
 
 
@@ -54,14 +54,18 @@ _KINDS = {
 }
 
 
-def why_not(optimizer: torch.optim.Optimizer) -> str | None:
-    """Why an optimizer can't be compiled; None if it can."""
+def why_not(
+    optimizer: torch.optim.Optimizer, parameters: Sequence[torch.nn.Parameter]
+) -> str | None:
+    """Why an optimizer of a function's parameters can't be compiled; None if it can."""
     kind = _KINDS.get(type(optimizer))
     if kind is None:
         return f"the optimizer is a {type(optimizer).__name__}"
     if len(optimizer.param_groups) != 1:
         return f"the optimizer has {len(optimizer.param_groups)} groups of parameters"
     (group,) = optimizer.param_groups
+    if [id(p) for p in group["params"]] != [id(p) for p in parameters]:
+        return "the optimizer has other parameters than those of its function"
     for option, value in kind.unused.items():
         if group.get(option, value) != value:
             return f"the optimizer has {option}={group[option]!r}"
@@ -73,10 +77,17 @@ class CompiledOptimizer:
 
     Args:
         optimizer: One for which `why_not` is None.
-        grad_clip: Bound of the gradient's norm; None: no bound.
+        grad_clip: Bound of the gradient; None: no bound.
+        grad_clip_by: What it bounds, see `Descent`.
     """
 
-    def __init__(self, optimizer: torch.optim.Optimizer, grad_clip: float | None):
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        grad_clip: float | None,
+        grad_clip_by: str = "global_norm",
+    ):
+        self._clip_by = grad_clip_by
         self._optimizer, self._clips = optimizer, grad_clip is not None
         (group,) = optimizer.param_groups
         self._kind = _KINDS[type(optimizer)]
@@ -95,13 +106,23 @@ class CompiledOptimizer:
     ) -> tuple[Array, Slots]:
         """Descends; `numbers` has `lr` and, if the gradient is bounded, `grad_clip`."""
         if self._clips:
-            gradient = clip_by_norm(gradient, numbers["grad_clip"])
+            gradient = self._clip(gradient, numbers["grad_clip"])
         if self._decay:
             gradient = gradient + self._decay * parameters
         step = slots.step + 1
         numbers = {**self._constants, "lr": numbers["lr"], "step": step}
         moved, remembered = self._kind.step(parameters, gradient, slots.of, numbers)
         return moved, Slots(step, remembered)
+
+    def _clip(self, gradient: Array, bound: Array) -> Array:
+        if self._clip_by == "value":
+            return gradient.clip(-bound, bound)
+        if self._clip_by == "global_norm":
+            return clip_by_norm(gradient, bound)
+        ends = np.cumsum([p.numel() for p in self.parameters])
+        parts = zip([0, *ends], ends, strict=False)
+        clipped = [clip_by_norm(gradient[start:end], bound) for start, end in parts]
+        return namespace(gradient).concatenate(clipped)
 
     def get(self, dtype: np.dtype) -> Slots:
         """The torch optimizer's state, as numpy arrays."""

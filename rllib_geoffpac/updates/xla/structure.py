@@ -16,16 +16,20 @@ from rllib_geoffpac.updates.xla.optimizers import CompiledOptimizer
 
 
 def structure_of(
-    module: Any, optimizers: dict[str, torch.optim.Optimizer], grad_clip: float | None
+    module: Any,
+    optimizers: dict[str, torch.optim.Optimizer],
+    grad_clip: float | None,
+    grad_clip_by: str = "global_norm",
 ) -> Structure:
     """What the networks of a default module are.
 
     Args:
         module: An MLP, tabular or deterministic module of this package.
         optimizers: By the names of the functions.
-        grad_clip: Bound of the norm of each function's gradient; None: no bound.
+        grad_clip: Bound of each function's gradient; None: no bound.
+        grad_clip_by: What it bounds, see `Descent`.
     """
-    compiled = {name: CompiledOptimizer(o, grad_clip) for name, o in optimizers.items()}
+    compiled = {n: CompiledOptimizer(o, grad_clip, grad_clip_by) for n, o in optimizers.items()}
     if isinstance(module, EmphaticRLModule):
         functions: dict[str, Callable[..., Any]] = {"pi": partial(_outputs, layers_of(module.pi))}
         for function in module.learned_functions:

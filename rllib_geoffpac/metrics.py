@@ -100,8 +100,10 @@ class Section:
 
 
 _EPISODE = "once an episode has ended"
-_SECOND_TERM = "with `gamma_hat` or `overlap_coeff` above 0, in the backward view"
-_ONE_ROW = "in the backward view, without actor replay"
+_SECOND_TERM = "with `gamma_hat` or `overlap_coeff` above 0, in the backward view of state values"
+_ONE_ROW = "in the backward view of state values, without actor replay"
+_STATE_VALUES = "with `critic='state_value'`"
+_ACTION_VALUES = "with `critic='action_value'`"
 _OVERLAP = "with `overlap_target`, once the actor learns"
 _UPDATE = "from the first update on"
 _FIRST = "in the first result; NaN later"
@@ -324,7 +326,26 @@ SECTIONS = (
         LEARNER,
         EMPHATIC,
         (
-            Metric("value_loss", "reward^2", "loss of V: rho delta^2 / 2 for TD"),
+            Metric("value_loss", "reward^2", "loss of V: rho delta^2 / 2 for TD", _STATE_VALUES),
+            Metric(
+                "action_value_loss",
+                "reward^2",
+                "loss of Q, both critics together: (Q(S, A) - y)^2",
+                _ACTION_VALUES,
+            ),
+            Metric(
+                "counterfactual_action_value_loss",
+                "reward^2",
+                "the same of Q_u",
+                f"{_ACTION_VALUES} and `gamma_hat` above 0",
+                algorithms=("GeoffPAC",),
+            ),
+            Metric(
+                "action_value_mean",
+                "reward",
+                "Q(S_t, A_t) of the first critic",
+                _ACTION_VALUES,
+            ),
             Metric(
                 "density_ratio_loss",
                 "",
@@ -377,14 +398,19 @@ SECTIONS = (
                 _ONE_ROW,
             ),
             Metric("z2_norm", "", "norm of its second term", _SECOND_TERM),
-            Metric("value_mean", "reward", "running mean of V(S_t): the baseline b"),
+            Metric(
+                "value_mean",
+                "reward",
+                "running mean of V(S_t): the baseline b; of Q(S_t, a), a from pi, with action "
+                "values",
+            ),
             Metric("value_std", "reward", "its standard deviation: the scale of the overlap force"),
             Metric("policy_std", "", "mean std of pi in the unit box", "with continuous actions"),
             Metric("policy_entropy", "nats", "mean entropy of pi over replayed states"),
             Metric(
                 "objective_estimate",
                 "reward",
-                "J_gamma_hat off-policy: mean over replayed states of C(S) i(S) V(S)",
+                "J_gamma_hat off-policy: mean over replayed states of C(S) i(S) V(S), or Q(S, a)",
             ),
         ),
     ),
@@ -408,7 +434,7 @@ SECTIONS = (
         (
             Metric("learn_seconds", "s", "spent on learning in this iteration, transport included"),
             Metric("diverged", "", "1 if a loss or a parameter is NaN or infinite, else 0"),
-            Metric("total_loss", "reward^2", "`value_loss` or `critic_loss`, by RLlib's name"),
+            Metric("total_loss", "reward^2", "the loss of V or of Q, by RLlib's name"),
             Metric("<network>_learning_rate", "", "of the optimizer of pi or of a critic"),
             Metric("num_trainable_parameters", "parameters", "of the optimizers", _FIRST),
             Metric("num_non_trainable_parameters", "parameters", "the target copies", _FIRST),

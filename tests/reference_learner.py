@@ -25,8 +25,11 @@ class Network:
         self.lr, self.config, self.first_state = lr, config, first_state
         self.tanh = config.model_config.get("fcnet_activation") == "tanh"
 
-    def __call__(self, states, tensors=None):
-        """Outputs [N, k] for N states, vectors or the numbers of discrete states."""
+    def __call__(self, states, tensors=None, actions=None):
+        """Outputs [N, k] for N states, vectors or the numbers of discrete states.
+
+        With `actions` [N, d] for what sees them beside the state.
+        """
         tensors = self.tensors if tensors is None else tensors
         if self.first_state is None:
             x = torch.tensor(np.array(states), dtype=torch.float64)
@@ -34,6 +37,8 @@ class Network:
             x = torch.zeros(len(states), tensors[0].shape[1], dtype=torch.float64)
             for row, state in enumerate(states):
                 x[row, int(state) - self.first_state] = 1.0
+        if actions is not None:
+            x = torch.cat([x, actions], dim=1)
         last = len(tensors) // 2 - 1
         for layer in range(last + 1):
             weight, bias = tensors[2 * layer], tensors[2 * layer + 1]
@@ -107,12 +112,15 @@ class ReferenceLearner:
             "u": config.counterfactual_value_lr,
             "m": config.emphasis_lr,
             "h": config.correction_lr,
+            "q": config.action_value_lr,
+            "q_u": config.counterfactual_action_value_lr,
         }
         self.has_std = bool(std)
         theta = [*module.pi.parameters(), *std]
         self.pi = Network(theta, config.actor_lr or config.lr, config, start)
-        used = {"v": True, "c": config.gamma_hat > 0}
-        used["u"] = config.gamma_hat > 0 and config.view == "forward"
+        q = config.critic == "action_value"
+        used = {"v": not q, "q": q, "c": config.gamma_hat > 0, "q_u": q and config.gamma_hat > 0}
+        used["u"] = not q and config.gamma_hat > 0 and config.view == "forward"
         used |= {"m": config.emphasis == "learned", "h": config.value_estimator == "tdrc"}
         self.critics = {
             name: Network(
@@ -121,7 +129,7 @@ class ReferenceLearner:
             for name, rate in rates.items()
             if used[name]
         }
-        self.v, self.c = self.critics["v"], self.critics.get("c")
+        self.v, self.c = self.critics.get("v"), self.critics.get("c")
         self.sync_targets()
         self.eta = 0.0  # multiplier of the overlap target
         self.num_lanes = config.num_lanes
@@ -134,7 +142,21 @@ class ReferenceLearner:
         self.gamma_hat = config.gamma_hat if config.gamma_hat > 0 else config.overlap_gamma_hat
 
     def sync_targets(self):
-        self.targets = {name: critic.copies() for name, critic in self.critics.items()}
+        self.targets = {name: network.copies() for name, network in self.followed().items()}
+
+    def followed(self):
+        """What has a target copy."""
+        return self.critics
+
+    def move_targets(self):
+        """After an update: a copy now and then, or a part of the way each time."""
+        if self.config.tau is None:
+            if self.count % self.config.target_update_freq == 0:
+                self.sync_targets()
+            return
+        for name, network in self.followed().items():
+            for copied, tensor in zip(self.targets[name], network.tensors, strict=True):
+                copied += self.config.tau * (tensor.detach() - copied)
 
     # pi ------------------------------------------------------------------------------------
 
@@ -496,9 +518,10 @@ class ReferenceLearner:
         for k in range(updates):
             self.previous, (self.weight, self.first, self.second) = list(before[0]), before[1]
             replayed = rows[k * config.replay_batch_size :][: config.replay_batch_size]
+            self.count = self.time * updates + k + 1
             self.update(transitions, replayed, learn)
-            if learn and (self.time * updates + k + 1) % config.target_update_freq == 0:
-                self.sync_targets()
+            if learn:
+                self.move_targets()
         capacity = config.replay_capacity // self.num_lanes
         if len(self.ring) < capacity:
             self.ring.append(transitions)

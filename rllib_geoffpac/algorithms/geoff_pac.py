@@ -21,7 +21,16 @@ from rllib_geoffpac.connectors import EmphaticTraces, LaneAligner
 from rllib_geoffpac.maths.distributions import KINDS
 from rllib_geoffpac.maths.schedules import largest, smallest
 from rllib_geoffpac.modules import MLPRLModule, TabularRLModule
-from rllib_geoffpac.updates.learned import LEARNED, VALUE_FUNCTIONS, C, LearnedFunction, M, U
+from rllib_geoffpac.updates.learned import (
+    LEARNED,
+    Q_U,
+    VALUE_FUNCTIONS,
+    C,
+    LearnedFunction,
+    M,
+    Q,
+    U,
+)
 from rllib_geoffpac.updates.lockstep import EmphaticSettings
 from rllib_geoffpac.updates.optimizers import OPTIMIZER_TYPES
 from rllib_geoffpac.validation import import_by_name, is_choice, is_count, is_number
@@ -59,6 +68,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         self.lambda_2 = 0.6
         self.view = "backward"
         self.emphasis = "followon"
+        self.critic = "state_value"
         self.interest_fn: Callable | str | None = None
         self.truncation = "terminate"
         # Clipping.
@@ -70,6 +80,8 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         self.tdrc_regularization = 1.0
         self.sn_loss_coeff = 1e-3
         self.target_update_freq = 200
+        self.tau: float | None = None
+        self.policy_delay = 2
         # Departures from the paper, off by default.
         self.value_baseline: str | None = None
         self.baseline_decay = 0.99
@@ -88,6 +100,8 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         self.counterfactual_value_lr: float | None = None
         self.emphasis_lr: float | None = None
         self.correction_lr: float | None = None
+        self.action_value_lr: float | None = None
+        self.counterfactual_action_value_lr: float | None = None
         self.optimizer_type = "rmsprop"
         # Replay.
         self.replay_capacity = 1_000_000
@@ -105,6 +119,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         lambda_2: float = NotProvided,
         view: str = NotProvided,
         emphasis: str = NotProvided,
+        critic: str = NotProvided,
         interest_fn: Callable[[np.ndarray], np.ndarray] | str | None = NotProvided,
         truncation: str = NotProvided,
         rho_clip: float = NotProvided,
@@ -113,6 +128,8 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         tdrc_regularization: float = NotProvided,
         sn_loss_coeff: float = NotProvided,
         target_update_freq: int = NotProvided,
+        tau: float | None = NotProvided,
+        policy_delay: int = NotProvided,
         value_baseline: str | None = NotProvided,
         baseline_decay: float = NotProvided,
         overlap_coeff: float = NotProvided,
@@ -127,6 +144,8 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         counterfactual_value_lr: float | None = NotProvided,
         emphasis_lr: float | None = NotProvided,
         correction_lr: float | None = NotProvided,
+        action_value_lr: float | None = NotProvided,
+        counterfactual_action_value_lr: float | None = NotProvided,
         optimizer_type: str = NotProvided,
         replay_capacity: int = NotProvided,
         replay_batch_size: int = NotProvided,
@@ -148,6 +167,11 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             emphasis: What stands for F1_t in M1_t: "followon" (the paper: the trace), or "learned":
                 a critic M(s) of its mean, M(s') = i(s') C(s') + E[gamma_{t+1} rho_t M(S_t) |
                 S_{t+1} = s'], which replayed transitions have too.
+            critic: "state_value" (the paper: V), or "action_value": two critics of Q(s, a) and,
+                with gamma_hat > 0, two of Q_u(s, a) = gamma_hat E[i(S') Q(S', a') + Q_u(S', a')].
+                The actor ascends M1_t Q(S_t, a) + C(S_t) Q_u(S_t, a) through a drawn from
+                pi(.|S_t), for Discrete actions summed over all a, without rho. `view` does not
+                matter then, and lambda_2 must be 1.
             interest_fn: i(s): maps observations [N, ...] to interests [N] >= 0, or its name as
                 'package.module:name'. None is 1 everywhere.
             truncation: What a time limit does. "terminate": the paper's scheme, as a termination.
@@ -162,6 +186,9 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             sn_loss_coeff: beta, the weight of the soft normalisation of C.
             target_update_freq: Updates (locksteps, if there is one for each) between copies of the
                 critics into their target networks.
+            tau: Share of the learned parameters that enters the target copies after every update,
+                in place of a copy every `target_update_freq`; None: copies.
+            policy_delay: With critic="action_value", updates of the critics per update of pi.
             value_baseline: b in Z2's V(S_t) - b: None (the paper) or "ema", a running mean of V.
             baseline_decay: Decay per lockstep of the running mean and deviation of V.
             overlap_coeff: k: adds k times the running standard deviation of V to the value in Z2,
@@ -183,6 +210,8 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             counterfactual_value_lr: Learning rate of U; None: `lr`.
             emphasis_lr: Learning rate of M; None: `lr`.
             correction_lr: Learning rate of h; None: `lr`.
+            action_value_lr: Learning rate of Q; None: `lr`.
+            counterfactual_action_value_lr: Learning rate of Q_u; None: `lr`.
             optimizer_type: "rmsprop" (the paper), "sgd" (tabular) or "adam".
             replay_capacity: Transitions kept for replay.
             replay_batch_size: Replayed locksteps per critic update (each one transition of every
@@ -224,9 +253,13 @@ class GeoffPACConfig(LaneAlgorithmConfig):
     @property
     def uses_second_trace(self) -> bool:
         """Whether F2 is needed: for the counterfactual term, or for the overlap force alone."""
-        return self.view == "backward" and (
-            largest(self.gamma_hat) > 0 or largest(self.overlap_coeff) > 0
-        )
+        traces = self.view == "backward" and not self.uses_action_values
+        return traces and (largest(self.gamma_hat) > 0 or largest(self.overlap_coeff) > 0)
+
+    @property
+    def uses_action_values(self) -> bool:
+        """Whether there is a Q in place of V."""
+        return self.critic == "action_value"
 
     @property
     def replays_interest(self) -> bool:
@@ -236,14 +269,18 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             or self.emphasis == "learned"
             or self.value_estimator == "etd"
             or self.actor_replay_batch_size > 0
+            or self.uses_action_values
         )
 
     @property
     def learned_functions(self) -> tuple[LearnedFunction, ...]:
         """What is learned beside pi, in the order in which it learns."""
-        functions = list(VALUE_FUNCTIONS.get(self.value_estimator, ()))
-        if self.uses_density_ratio:
-            functions += [C, U] if self.view == "forward" else [C]
+        if self.uses_action_values:
+            functions = [Q, Q_U, C] if self.uses_density_ratio else [Q]
+        else:
+            functions = list(VALUE_FUNCTIONS.get(self.value_estimator, ()))
+            if self.uses_density_ratio:
+                functions += [C, U] if self.view == "forward" else [C]
         if self.emphasis == "learned":
             functions.append(M)
         return tuple(functions)
@@ -304,7 +341,14 @@ class GeoffPACConfig(LaneAlgorithmConfig):
                 positive,
             ),
             ("sn_loss_coeff", is_number(self.sn_loss_coeff, 0), non_negative),
+            ("critic", *is_choice(self.critic, "state_value", "action_value")),
             ("target_update_freq", *is_count(self.target_update_freq, 1)),
+            (
+                "tau",
+                self.tau is None or is_number(self.tau, 0, 1, above=True),
+                "a number above 0, at most 1, or None for copies every `target_update_freq`",
+            ),
+            ("policy_delay", *is_count(self.policy_delay, 1)),
             ("value_baseline", *is_choice(self.value_baseline, None, "ema")),
             (
                 "baseline_decay",

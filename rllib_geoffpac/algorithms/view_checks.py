@@ -10,6 +10,7 @@ from rllib_geoffpac.validation import is_count, is_number
 def combination_checks(config: Any) -> list[tuple[str, bool, str]]:
     """(key, possible, allowed) of the settings that depend on one another."""
     return [
+        _lambda_2(config),
         _actor_replay(config),
         _overlap_target(config),
         (
@@ -18,21 +19,42 @@ def combination_checks(config: Any) -> list[tuple[str, bool, str]]:
             f"another than 'etd', for which replayed transitions have no trace F1; or {_WAYS_OUT}",
         ),
         (
+            "value_estimator",
+            config.value_estimator == "td" or not _has_q(config),
+            "'td' with critic='action_value', which has no V to estimate",
+        ),
+        (
             "overlap_coeff",
             config.overlap_coeff == 0 or not _weighted(config),
-            "0 with view='forward' or with actor replay, which have no F2 for this force to go "
-            "through; `overlap_target` holds the policy to the data there",
+            "0 with view='forward', with actor replay or with action values, which have no F2 for "
+            "this force to go through; `overlap_target` holds the policy to the data there",
         ),
         (
             "value_baseline",
-            config.value_baseline is None or config.view == "backward",
-            "None with view='forward', where U is the baseline already",
+            config.value_baseline is None or (config.view == "backward" and not _has_q(config)),
+            "None with view='forward', where U is the baseline already, and with action values, "
+            "which need none",
         ),
     ]
 
 
 def _weighted(config: Any) -> bool:
-    return config.view == "forward" or config.actor_replay_batch_size != 0
+    forward = config.view == "forward" or config.actor_replay_batch_size != 0
+    return forward or _has_q(config)
+
+
+def _has_q(config: Any) -> bool:
+    return config.critic == "action_value"
+
+
+def _lambda_2(config: Any) -> tuple[str, bool, str]:
+    needs_one = _has_q(config) and is_number(config.gamma_hat, 0, above=True)
+    return (
+        "lambda_2",
+        not needs_one or config.lambda_2 == 1,
+        "1 with critic='action_value': the mixture with 1 - lambda_2 would need a third critic, of "
+        "E[i(S') V(S')|s, a]; set lambda_2 to 1, or critic to 'state_value'",
+    )
 
 
 def _actor_replay(config: Any) -> tuple[str, bool, str]:
@@ -43,7 +65,8 @@ def _actor_replay(config: Any) -> tuple[str, bool, str]:
     most = config.replay_batch_size
     if is_count(most, 0)[0] and count > most:
         return key, False, f"at most `replay_batch_size`={most}, of which they are a part"
-    if is_number(config.gamma_hat, 0, above=True) and config.view == "backward":
+    traced = config.view == "backward" and not _has_q(config)
+    if is_number(config.gamma_hat, 0, above=True) and traced:
         why = "0 with view='backward': a replayed transition has no trace F2; set view='forward'"
         return key, False, why
     if _needs_f1(config):

@@ -8,6 +8,8 @@ import numpy as np
 _BEHAVIOR_STREAM = 0
 _EVALUATION_STREAM = 1
 _REPLAY_STREAM = 2
+_NOISE_STREAM = 3
+_PHILOX_BLOCK = 8  # float32 numbers for each of the generator's counts
 
 
 def _stream(seed: int, *spawn_key: int) -> tuple[int, np.random.Generator]:
@@ -29,6 +31,18 @@ def evaluation_stream(seed: int, round_: int, episode: int) -> tuple[int, np.ran
 def replay_generator(seed: int) -> np.random.Generator:
     """Returns the generator that draws the replayed rows."""
     return _stream(seed, _REPLAY_STREAM)[1]
+
+
+def action_noise(seed: int, lockstep: int, count: int, size: int) -> np.ndarray:
+    """Uniform numbers for actions of pi while it learns, [count, size] for as many locksteps.
+
+    A counter-based generator: what a lockstep gets depends on nothing but seed and lockstep, so
+    that neither fragments nor a restart can change it.
+    """
+    key = np.random.SeedSequence(seed, spawn_key=(_NOISE_STREAM,)).generate_state(2, np.uint64)
+    blocks = -(-size // _PHILOX_BLOCK)
+    generator = np.random.Generator(np.random.Philox(key=key, counter=lockstep * blocks))
+    return generator.random((count, blocks * _PHILOX_BLOCK), np.float32)[:, :size]
 
 
 class DrawnAhead:

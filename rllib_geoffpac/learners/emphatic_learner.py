@@ -19,10 +19,12 @@ from ray.rllib.utils.typing import StateDict
 from rllib_geoffpac.connectors import EmphaticTraces, LaneAligner
 from rllib_geoffpac.connectors.lane_aligner import CHAIN_START
 from rllib_geoffpac.lanes.fragments import Fragment
+from rllib_geoffpac.lanes.seeding import action_noise
 from rllib_geoffpac.learners.lane_learner import LaneLearner
 from rllib_geoffpac.maths.emphatic import fresh_traces
 from rllib_geoffpac.maths.moments import Moments, fresh_moments
 from rllib_geoffpac.modules import EmphaticRLModule
+from rllib_geoffpac.updates.action_values import ActionValueUpdate
 from rllib_geoffpac.updates.backend import Chunk, Report
 from rllib_geoffpac.updates.emphatic import EmphaticUpdate
 from rllib_geoffpac.updates.lockstep import Lockstep, Memory
@@ -48,7 +50,8 @@ class EmphaticLearner(LaneLearner):
 
     @override(LaneLearner)
     def _make_update(self) -> EmphaticUpdate:
-        return EmphaticUpdate(self.config.update_settings())
+        update = ActionValueUpdate if self.config.uses_action_values else EmphaticUpdate
+        return update(self.config.update_settings())
 
     @override(LaneLearner)
     def _fresh_memory(self) -> Memory:
@@ -57,10 +60,11 @@ class EmphaticLearner(LaneLearner):
         dtype = np.dtype(str(parameters[0].dtype).removeprefix("torch."))
         lanes, direction = np.zeros(self.config.num_lanes, dtype), np.zeros(size, dtype)
         settings, second = self.config.update_settings(), self.config.uses_second_trace
+        keeps_first = not (settings.weights_scores or self.config.uses_action_values)
         return Memory(
             fresh_traces(lanes, size if second else None),
             fresh_moments(lanes),
-            None if settings.weights_scores else direction,
+            direction if keeps_first else None,
             direction if second else None,
             np.zeros((), dtype) if settings.controls_overlap else None,
         )
@@ -139,14 +143,30 @@ class EmphaticLearner(LaneLearner):
         after = now * updates + 1 + np.arange(count)
         numbers = self.numbers_at(now + np.arange(count) // updates)
         numbers["target_rate"] = (after % config.target_update_freq == 0).astype(np.float64)
+        if config.tau is not None:
+            numbers["target_rate"] = np.full(count, float(config.tau))
+        due: Any = 1.0
+        if config.uses_action_values:
+            due = numbers["actor_is_due"] = (after % config.policy_delay == 0).astype(np.float64)
         if config.overlap_target is not None:
-            numbers["overlap_rate"] = np.full(count, _OVERLAP_RATE * learn)
+            numbers["overlap_rate"] = np.full(count, _OVERLAP_RATE * learn) * due
         return Lockstep(
             Transitions.of(part),
             part[CHAIN_START],
             None if replayed is None else Transitions.of(replayed),
             numbers,
+            noise=self._noise(now, count, updates, replayed is not None),
         )
+
+    def _noise(self, now: int, count: int, updates: int, with_replayed: bool) -> np.ndarray | None:
+        """Uniform numbers [count, M, d] for actions of pi; None: nobody needs them."""
+        config, size = self.config, self._current_module.distribution.noise_size
+        if not config.uses_action_values or not size:
+            return None
+        replayed = config.replay_batch_size + config.actor_replay_batch_size
+        rows = config.num_lanes * (2 + replayed * with_replayed)
+        noise = action_noise(config.seed, now, count // updates, updates * rows * size)
+        return noise.reshape(count, rows, size)
 
     def _interests(self, part: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The columns of i(S_t) and, where it is asked for, of i(S_{t+1})."""
@@ -168,14 +188,16 @@ class EmphaticLearner(LaneLearner):
         values = np.asarray(self.config.interest_fn(observations), self.config.dtype)
         return values.reshape(len(observations))
 
-    def _look(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Some replayed states and the interest in them, for metrics."""
+    def _look(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None] | None:
+        """Some replayed states, the interest in them and noise for actions, for metrics."""
         if not self.replay.size:
             return None
         # A generator of its own: looking must not change what is learned.
         rng = np.random.default_rng(self.num_locksteps)
         states = self.replay.sample(rng, _LOOKED_AT)[Columns.OBS]
-        return states, self._interest(states)
+        size = self._current_module.distribution.noise_size
+        noise = rng.random((len(states), size)) if self.config.uses_action_values and size else None
+        return states, self._interest(states), noise
 
     @override(LaneLearner)
     def _summarize(self, reports: list[Report]) -> dict[str, float]:
@@ -198,7 +220,7 @@ class EmphaticLearner(LaneLearner):
         for start in range(0, len(columns[CHAIN_START]), self.chunk_size):
             part = {n: c[start : start + self.chunk_size] for n, c in columns.items()}
             part |= self._interests(part)
-            inputs = self._lockstep(part, None, self.num_locksteps, learn=False)
+            inputs = self._lockstep(part, None, fragments[0].start + start, learn=False)
             total = total + self.backend.sum_terms(Chunk(inputs, len(part[CHAIN_START])))
         return total
 

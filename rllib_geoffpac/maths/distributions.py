@@ -78,6 +78,7 @@ class PolicyDistribution(ABC):
         action_space: The environment's action space.
         num_outputs: Size of the network's output for this distribution.
         action_size: Size of an action as the vector that action values see.
+        noise_size: How many random numbers `differentiable_action` needs for an action.
         has_global_std: True if the policy owns a state-independent `std_parameter[d]`
             (initially 0: a std of about softplus(0) = 0.69 in the unit box).
     """
@@ -85,6 +86,7 @@ class PolicyDistribution(ABC):
     action_space: gym.Space
     num_outputs: int
     action_size: int
+    noise_size: int
     has_global_std: bool
 
     @abstractmethod
@@ -108,14 +110,14 @@ class PolicyDistribution(ABC):
 
     @abstractmethod
     def differentiable_action(
-        self, outputs: Array, std_parameter: Array | None, noise: Array
+        self, outputs: Array, std_parameter: Array | None, noise: Array | None
     ) -> Array:
         """Returns a'[N, action_size], differentiable in outputs and std: see the module's head.
 
         Args:
             outputs: [N, num_outputs].
             std_parameter: [d] or None.
-            noise: [N, action_size] uniform numbers in [0, 1]; a Discrete needs none of them.
+            noise: [N, noise_size] uniform numbers in [0, 1]; None where there are none.
         """
 
     @abstractmethod
@@ -138,6 +140,7 @@ class Categorical(PolicyDistribution):
     """Softmax over the actions of a Discrete space; outputs are logits."""
 
     has_global_std = False
+    noise_size = 0
 
     def __init__(self, action_space: gym.spaces.Discrete):
         self.action_space = action_space
@@ -155,7 +158,7 @@ class Categorical(PolicyDistribution):
         return one_hot(actions.reshape(-1) - self.start, self.action_size, like)
 
     def differentiable_action(
-        self, outputs: Array, std_parameter: Array | None, noise: Array
+        self, outputs: Array, std_parameter: Array | None, noise: Array | None
     ) -> Array:
         return namespace(outputs).exp(log_softmax(outputs))
 
@@ -184,7 +187,7 @@ class BoxDistribution(PolicyDistribution):
 
     def __init__(self, action_space: gym.spaces.Box):
         self.action_space, self.box = action_space, UnitBox(action_space)
-        self.num_outputs = self.action_size = self.box.size
+        self.num_outputs = self.action_size = self.noise_size = self.box.size
 
     def encode(self, actions: Array, like: Array) -> Array:
         center, half_width = constant(self.box.center, like), constant(self.box.half_width, like)

@@ -26,7 +26,8 @@ class EmphaticRLModule(ExactStateRLModule, InferenceOnlyAPI, TargetNetworkAPI, V
 
     `setup` must call `self.build(pi, v=..., c=...)` with one network for each of
     `self.learned_functions`, by its name. pi maps observations [N, ...] to [N, num_outputs], the
-    others to [N, 1], before the softplus of those that are positive.
+    others to [N, 1], before the softplus of those that are positive. Those that are `of_actions`
+    are `ActionValues`, of observations and of actions as vectors, in place of V.
 
     Model config keys: `policy_distribution` ("gaussian", "truncated_gaussian" or "beta"),
     `learned_functions` (names: "v" and, but for ACE and Off-PAC, "c"), `dtype` ("float32" or
@@ -34,6 +35,8 @@ class EmphaticRLModule(ExactStateRLModule, InferenceOnlyAPI, TargetNetworkAPI, V
     """
 
     distribution: PolicyDistribution
+    std_parameter: nn.Parameter | None
+    std_parameter_target: nn.Parameter | None
     softplus_outputs = True
     """Whether the outputs of positive functions (C) pass through a softplus."""
 
@@ -56,6 +59,7 @@ class EmphaticRLModule(ExactStateRLModule, InferenceOnlyAPI, TargetNetworkAPI, V
             self.std_parameter = nn.Parameter(torch.zeros(self.distribution.num_outputs))
         else:
             self.register_parameter("std_parameter", None)
+        self.register_parameter("std_parameter_target", None)
         self.to(getattr(torch, self.model_config["dtype"]))
 
     def make_distribution(self) -> PolicyDistribution:
@@ -65,20 +69,26 @@ class EmphaticRLModule(ExactStateRLModule, InferenceOnlyAPI, TargetNetworkAPI, V
         )
         return self.distribution
 
-    def parameters_of(self, name: str) -> list[nn.Parameter]:
-        """The parameters of a learned function, or theta for "pi".
+    def parameters_of(self, name: str, target: bool = False) -> list[nn.Parameter]:
+        """The parameters of a learned function, or theta for "pi", or of the target copy.
 
         Theta's order is that in which the flat vectors F2, I and the scores are laid out.
         """
-        parameters = list(getattr(self, name).parameters())
-        with_std = name == "pi" and self.std_parameter is not None
-        return [*parameters, self.std_parameter] if with_std else parameters
+        suffix = "_target" if target else ""
+        parameters = list(getattr(self, f"{name}{suffix}").parameters())
+        std = getattr(self, f"std_parameter{suffix}")
+        return [*parameters, std] if name == "pi" and std is not None else parameters
 
-    def function(self, name: str, observations: torch.Tensor, target: bool = False) -> torch.Tensor:
-        """What a learned function, or its target copy, says: [N, ...] -> [N]; pi: its outputs."""
-        outputs = getattr(self, f"{name}_target" if target else name)(observations)
+    def function(self, name: str, *inputs: torch.Tensor, target: bool = False) -> Any:
+        """What a learned function, or its target copy, says: [N, ...] -> [N].
+
+        pi: its outputs [N, num_outputs]. Action values: K times [N], of observations and actions.
+        """
+        outputs = getattr(self, f"{name}_target" if target else name)(*inputs)
         if name == "pi":
             return outputs
+        if LEARNED[name].of_actions:
+            return [values.squeeze(-1) for values in outputs]
         outputs = outputs.squeeze(-1)
         return softplus(outputs) if LEARNED[name].positive and self.softplus_outputs else outputs
 
@@ -86,33 +96,65 @@ class EmphaticRLModule(ExactStateRLModule, InferenceOnlyAPI, TargetNetworkAPI, V
         """log pi(A|S): [N, ...], [N, ...] -> [N]."""
         return self.distribution.log_prob(self.pi(observations), self.std_parameter, actions)
 
+    def action(
+        self, observations: torch.Tensor, noise: torch.Tensor | None, target: bool = False
+    ) -> torch.Tensor:
+        """a of pi(.|S), or of its target copy, as action values see it: -> [N, action_size]."""
+        outputs = self.function("pi", observations, target=target)
+        std = self.std_parameter_target if target else self.std_parameter
+        return self.distribution.differentiable_action(outputs, std, noise)
+
     def entropy(self, observations: torch.Tensor) -> torch.Tensor:
         """Entropy of pi(.|S): [N, ...] -> [N]."""
         return self.distribution.entropy(self.pi(observations), self.std_parameter)
 
+    @property
+    def target_names(self) -> list[str]:
+        """What has a target copy: all learned functions; pi too, where action values follow it."""
+        functions = self.learned_functions
+        with_policy = any(function.of_actions for function in functions)
+        return [*(function.name for function in functions), *(["pi"] if with_policy else [])]
+
     @override(TargetNetworkAPI)
     def make_target_networks(self) -> None:
-        for function in self.learned_functions:
-            copied = copy.deepcopy(getattr(self, function.name)).requires_grad_(False)
-            setattr(self, f"{function.name}_target", copied)
+        for name in self.target_names:
+            copied = copy.deepcopy(getattr(self, name)).requires_grad_(False)
+            setattr(self, f"{name}_target", copied)
+        if "pi" in self.target_names and self.std_parameter is not None:
+            copied = self.std_parameter.detach().clone()
+            self.std_parameter_target = nn.Parameter(copied, requires_grad=False)
 
     @override(TargetNetworkAPI)
     def get_target_network_pairs(self) -> list[tuple[nn.Module, nn.Module]]:
-        names = [function.name for function in self.learned_functions]
-        return [(getattr(self, name), getattr(self, f"{name}_target")) for name in names]
+        names = self.target_names
+        pairs = [(getattr(self, name), getattr(self, f"{name}_target")) for name in names]
+        std, copied = self.std_parameter, self.std_parameter_target
+        if std is None or copied is None:
+            return pairs
+        return [*pairs, (nn.ParameterList([std]), nn.ParameterList([copied]))]
 
     @override(TargetNetworkAPI)
     def forward_target(self, batch: dict[str, Any]) -> dict[str, Any]:
-        return {Columns.VF_PREDS: self.function("v", batch[Columns.OBS], target=True)}
+        return {Columns.VF_PREDS: self._values(batch[Columns.OBS], target=True)}
 
     @override(ValueFunctionAPI)
     def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> torch.Tensor:
-        return self.function("v", batch[Columns.OBS])
+        return self._values(batch[Columns.OBS])
+
+    def _values(self, observations: torch.Tensor, target: bool = False) -> torch.Tensor:
+        """V(S) [N]; without a V, Q_1(S, a) at the median action, or summed over all actions."""
+        if "q" not in self.target_names:
+            return self.function("v", observations, target=target)
+        size = len(observations), self.distribution.noise_size
+        noise = torch.full(size, 0.5, dtype=self.dtype, device=observations.device)
+        action = self.action(observations, noise, target=target)
+        return self.function("q", observations, action, target=target)[0]
 
     @override(InferenceOnlyAPI)
     def get_non_inference_attributes(self) -> list[str]:
         names = [function.name for function in self.learned_functions]
-        return [*names, *(f"{name}_target" for name in names)]
+        targets = [f"{name}_target" for name in (*self.target_names, "std_parameter")]
+        return [*names, *targets]
 
     @override(RLModule)
     def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:

@@ -162,9 +162,14 @@ class DeterministicActorCriticRLModule(ExactStateRLModule, InferenceOnlyAPI, Tar
         observations, actions = inputs
         return self.q_values(observations, actions, target)
 
-    def parameters_of(self, name: str) -> list[nn.Parameter]:
-        """The parameters of "pi" or of all critics, "q"."""
-        return list(getattr(self, name).parameters())
+    def parameters_of(self, name: str, target: bool = False) -> list[nn.Parameter]:
+        """The parameters of "pi" or of all critics, "q", or of their target copies."""
+        return list(getattr(self, f"{name}_target" if target else name).parameters())
+
+    @property
+    def target_names(self) -> list[str]:
+        """What has a target copy."""
+        return ["pi", "q"]
 
     @override(TargetNetworkAPI)
     def make_target_networks(self) -> None:

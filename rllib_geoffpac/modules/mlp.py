@@ -12,6 +12,7 @@ from ray.rllib.models.utils import get_activation_fn
 from ray.rllib.utils.annotations import override
 from torch import nn
 
+from rllib_geoffpac.modules.action_value import ActionValue, ActionValues
 from rllib_geoffpac.modules.actor_critic import MODEL_CONFIG_KEYS, EmphaticRLModule
 from rllib_geoffpac.modules.model_config import check_model_config
 
@@ -68,14 +69,25 @@ class MLPRLModule(EmphaticRLModule):
         discrete = isinstance(space, gym.spaces.Discrete)
         inputs = int(space.n) if discrete else gym.spaces.flatdim(space)
         hiddens = list(model["fcnet_hiddens"])
-        outputs = self.make_distribution().num_outputs
+        distribution = self.make_distribution()
+        joins_action = isinstance(self.action_space, gym.spaces.Box)
+
+        def one_hot() -> OneHot:
+            return OneHot(space, getattr(torch, model["dtype"]))
 
         def network(num_outputs: int) -> nn.Module:
             mlp = make_mlp(inputs, hiddens, num_outputs, model["fcnet_activation"])
-            if not discrete:
-                return mlp
-            return nn.Sequential(OneHot(space, getattr(torch, model["dtype"])), *mlp)
+            return nn.Sequential(one_hot(), *mlp) if discrete else mlp
+
+        def critic() -> nn.Module:
+            size = distribution.action_size
+            sizes = (inputs + size, 1) if joins_action else (inputs, size)
+            mlp = make_mlp(sizes[0], hiddens, sizes[1], model["fcnet_activation"])
+            return ActionValue(one_hot() if discrete else nn.Identity(), mlp, joins_action)
 
         # pi and V first: ACE and Off-PAC, which have no C, then start from the same weights.
-        pi = network(outputs)
-        self.build(pi, **{function.name: network(1) for function in self.learned_functions})
+        pi, functions = network(distribution.num_outputs), {}
+        for function in self.learned_functions:
+            critics = ActionValues(critic() for _ in range(function.num_critics))
+            functions[function.name] = critics if function.of_actions else network(1)
+        self.build(pi, **functions)

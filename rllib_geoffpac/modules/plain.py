@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from rllib_geoffpac.maths.arrays import Array, namespace, one_hot
+from rllib_geoffpac.modules.action_value import ActionValue
 from rllib_geoffpac.modules.deterministic_actor_critic import Critic
 from rllib_geoffpac.modules.mlp import OneHot
 from rllib_geoffpac.modules.tabular import Table
@@ -50,6 +51,13 @@ def _layers_of(network: nn.Module) -> Iterator[Layer]:
         yield Layer("one_hot", start=network.start, size=network.n)
     elif isinstance(network, Table) and kind is Table:
         yield Layer("table", 1, start=network.start)
+    elif isinstance(network, ActionValue) and kind is ActionValue:
+        yield from _layers_of(network.features)
+        if network.joins_action:
+            yield Layer("join_action")
+        yield from _layers_of(network.network)
+        if not network.joins_action:
+            yield Layer("weigh_actions")
     elif isinstance(network, Critic) and kind is Critic:
         last = len(network.layers) - 1
         for k in range(last + 1):
@@ -81,6 +89,8 @@ def apply(
             x = own[0][x - layer.start]
         elif layer.kind == "join_action":
             x = xp.concatenate([x, actions], -1)
+        elif layer.kind == "weigh_actions":
+            x = (x * actions).sum(-1)[..., None]
         else:
             raise ValueError(f"The layer {layer.kind!r} is not known.")
     return x

@@ -1,4 +1,4 @@
-"""Tables for V, C and softmax logits: the real algorithms on any finite MDP."""
+"""Tables for V, C, Q and softmax logits: the real algorithms on any finite MDP."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from ray.rllib.core.rl_module.rl_module import RLModule
 from ray.rllib.utils.annotations import override
 from torch import nn
 
+from rllib_geoffpac.modules.action_value import ActionValue, ActionValues
 from rllib_geoffpac.modules.actor_critic import EmphaticRLModule
 
 
@@ -24,10 +25,11 @@ class Table(nn.Module):
 
 
 class TabularRLModule(EmphaticRLModule):
-    """V, C and the policy's logits as tables over Discrete observations and actions.
+    """The learned functions and the policy's logits as tables over Discrete observations.
 
-    All logits and values start at 0; C starts at 1, the density ratio of pi = mu. The table of C
-    holds C itself (its base class's softplus is left out): the paper's rule c_td, state by state.
+    Actions are Discrete, too. All logits and values start at 0; C starts at 1, the density ratio of
+    pi = mu. The table of C holds C itself (its base class's softplus is left out): the paper's rule
+    c_td, state by state.
     """
 
     softplus_outputs = False
@@ -43,5 +45,15 @@ class TabularRLModule(EmphaticRLModule):
                 f"{self.action_space}: use module='mlp'."
             )
         outputs = self.make_distribution().num_outputs
-        functions = {f.name: Table(space, 1, f.start) for f in self.learned_functions}
+        functions: dict[str, nn.Module] = {}
+        for function in self.learned_functions:
+            if function.of_actions:
+                tables = (
+                    Table(space, outputs, function.start) for _ in range(function.num_critics)
+                )
+                functions[function.name] = ActionValues(
+                    ActionValue(nn.Identity(), table, joins_action=False) for table in tables
+                )
+            else:
+                functions[function.name] = Table(space, 1, function.start)
         self.build(Table(space, outputs), **functions)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Protocol
 
 from rllib_geoffpac.maths.arrays import Array, namespace
 from rllib_geoffpac.maths.emphasis import mixed_emphasis
@@ -34,12 +35,28 @@ from rllib_geoffpac.updates.networks import Networks
 from rllib_geoffpac.updates.transitions import Transitions
 
 
+class Actor(Protocol):
+    """The part of an update that concerns pi."""
+
+    def __call__(
+        self, networks: Networks, memory: Memory, inputs: Lockstep, *, learn: bool
+    ) -> tuple[Memory, dict[str, Array]]:
+        """Advances the traces by one transition of every lane, and takes one step of pi."""
+        ...
+
+    def advance(
+        self, networks: Networks, memory: Memory, inputs: Lockstep
+    ) -> tuple[Memory, Terms, dict[str, Array]]:
+        """Advances the traces and forms Z1 and Z2 of the current row."""
+        ...
+
+
 class EmphaticUpdate:
     """Everything that one update does to the networks."""
 
     def __init__(self, settings: EmphaticSettings):
         self.settings = settings
-        self.actor = (ForwardActor if settings.weights_scores else BackwardActor)(settings)
+        self.actor: Actor = (ForwardActor if settings.weights_scores else BackwardActor)(settings)
 
     @property
     def losses(self) -> tuple[str, ...]:
@@ -55,11 +72,7 @@ class EmphaticUpdate:
         Returns:
             The memory for the next update, and scalars to report.
         """
-        losses: dict[str, Array] = {}
-        if learn:
-            if inputs.replayed is not None:
-                self.learn_critics(networks, inputs.replayed, inputs.numbers)
-            losses = self.learn_critics(networks, inputs.current, inputs.numbers)
+        losses = self.learn(networks, inputs) if learn else {}
         after, report = self.actor(networks, memory, inputs, learn=learn)
         if learn:
             networks.update_targets(inputs.numbers["target_rate"])
@@ -71,13 +84,24 @@ class EmphaticUpdate:
             after = after._replace(traces=kept[0], moments=kept[1])
         return after, report | losses
 
+    def learn(self, networks: Networks, inputs: Lockstep) -> dict[str, Array]:
+        """The critics learn from the replayed transitions, then from the current ones."""
+        if inputs.replayed is not None:
+            self.learn_critics(networks, inputs.replayed, inputs.numbers)
+        return self.learn_critics(networks, inputs.current, inputs.numbers)
+
     def learn_critics(
-        self, networks: Networks, batch: Transitions, numbers: Mapping[str, Array]
+        self,
+        networks: Networks,
+        batch: Transitions,
+        numbers: Mapping[str, Array],
+        next_action: Array | None = None,
     ) -> dict[str, Array]:
         """One step of every critic down its rule; returns their losses before it."""
         rho = ratios(networks, batch, numbers)[1]
         weight = self.value_weight(networks, batch, rho, numbers)
-        given = Given(networks, batch, rho, numbers, weight, self.settings.uses_density_ratio)
+        ratio = self.settings.uses_density_ratio
+        given = Given(networks, batch, rho, numbers, weight, ratio, next_action)
         return {
             function.loss: networks.learn(function.name, partial(function.rule, given=given))
             for function in self.settings.functions
@@ -106,14 +130,15 @@ class EmphaticUpdate:
         return self.actor.advance(networks, memory, inputs)
 
     def summary(
-        self, networks: Networks, memory: Memory, look: tuple[Array, Array] | None
+        self, networks: Networks, memory: Memory, look: tuple[Array, Array, Array | None] | None
     ) -> dict[str, Array]:
         """The latest norms, moments and deviation; and what the networks say of some states.
 
         Args:
             networks: As they are after the chunk.
             memory: Likewise.
-            look: Observations [N, ...] and the interest in them [N]; None: there are none.
+            look: Observations [N, ...], the interest in them [N] and noise for actions [N, d];
+                None: there are none.
         """
         report = {
             "value_mean": running_mean(memory.moments),
@@ -128,13 +153,17 @@ class EmphaticUpdate:
         if std is not None:
             report["policy_std"] = std.mean()
         if look is not None:
-            observations, interest = look
-            objective = interest * networks("v", observations)
+            observations, interest, noise = look
+            objective = interest * self.values(networks, observations, noise)
             if self.settings.uses_density_ratio:
                 objective = objective * networks("c", observations)
             report["objective_estimate"] = objective.mean()
             report["policy_entropy"] = networks.entropy(observations).mean()
         return report
+
+    def values(self, networks: Networks, observations: Array, noise: Array | None) -> Array:
+        """V(S) [N]."""
+        return networks("v", observations)
 
 
 def _norm(vectors: Array) -> Array:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rllib_geoffpac.maths import emphatic
 from rllib_geoffpac.maths.arrays import Array, namespace
 from rllib_geoffpac.maths.emphasis import mixed_emphasis
 from rllib_geoffpac.maths.emphatic import Term
@@ -27,6 +26,7 @@ from rllib_geoffpac.updates.lockstep import (
     Lockstep,
     Memory,
     Terms,
+    advance_f1,
     estimate,
     followon,
     overlap_force,
@@ -86,7 +86,7 @@ class ForwardActor:
         current = Estimates(*(column[:lanes] for column in said))
         f1 = followon(networks, batch, said.ratio, settings)
         if settings.emphasis == "followon":
-            memory, trace = self._advance_f1(memory, inputs, current)
+            memory, trace = advance_f1(memory, inputs, current.rho, current.ratio)
             f1 = namespace(f1).concatenate([trace, f1[lanes:]])
         m1 = mixed_emphasis(batch.interest, said.ratio, f1, lambda_1=numbers["lambda_1"])
         first = first_weight(said.rho, m1, said.delta)
@@ -94,23 +94,6 @@ class ForwardActor:
         moments = update_moments(memory.moments, current.value, numbers["baseline_decay"])
         report = current.report() | {"f1_mean": f1[:lanes].mean(), "m1_mean": m1[:lanes].mean()}
         return memory._replace(moments=moments), said, (first, second), report
-
-    def _advance_f1(
-        self, memory: Memory, inputs: Lockstep, said: Estimates
-    ) -> tuple[Memory, Array]:
-        row, numbers = inputs.current, inputs.numbers
-        traces, emphasis = emphatic.advance(
-            emphatic.restart(memory.traces, inputs.chain_start),
-            rho=said.rho,
-            discount=row.discount,
-            density_ratio=said.ratio,
-            score=None,
-            interest=row.interest,
-            gamma_hat=numbers["gamma_hat"],
-            lambda_1=numbers["lambda_1"],
-            lambda_2=numbers["lambda_2"],
-        )
-        return memory._replace(traces=emphatic.restart(traces, row.valid == 0)), emphasis.f1
 
     def _second(
         self, networks: Networks, batch: Transitions, said: Estimates, numbers: Mapping[str, Array]

@@ -10,19 +10,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
+from rllib_geoffpac.maths.action_values import counterfactual_action_value_loss, lower
 from rllib_geoffpac.maths.arrays import Array, stop_gradient
 from rllib_geoffpac.maths.density_ratio import (
     clip_density_ratio,
     density_ratio_loss,
     soft_normalization_loss,
 )
+from rllib_geoffpac.maths.deterministic import critic_loss, q_target
 from rllib_geoffpac.maths.emphasis import emphasis_loss, emphasis_target
 from rllib_geoffpac.maths.estimators import (
     tdrc_correction_error,
     tdrc_value_weights,
     weighted_value_loss,
 )
-from rllib_geoffpac.maths.forward_view import counterfactual_td_error, counterfactual_value_loss
+from rllib_geoffpac.maths.forward_view import (
+    counterfactual_action_value_target,
+    counterfactual_td_error,
+    counterfactual_value_loss,
+)
 from rllib_geoffpac.maths.value import td_error
 from rllib_geoffpac.updates.networks import Function, Networks
 from rllib_geoffpac.updates.transitions import Transitions
@@ -38,6 +44,8 @@ class Given(NamedTuple):
         numbers: The hyperparameters that are numbers, by their config keys.
         value_weight: [N] the weight of a transition for V: rho_t, C(S_t) rho_t or M1_t rho_t.
         uses_density_ratio: Whether there is a C.
+        next_action: [N, k] a' of pi's target copy in S_{t+1}, for action values; see
+            `PolicyDistribution.differentiable_action`.
     """
 
     networks: Networks
@@ -46,6 +54,7 @@ class Given(NamedTuple):
     numbers: Mapping[str, Array]
     value_weight: Array
     uses_density_ratio: bool
+    next_action: Array | None = None
 
 
 class LearningRule(Protocol):
@@ -66,6 +75,8 @@ class LearnedFunction:
         rule: Its learning rule: (function, given) -> what to descend, what to report as its loss.
         positive: Whether its outputs pass through a softplus.
         start: What a table of it holds at first.
+        of_actions: Whether it is a function of state and action, Q(S, a).
+        num_critics: How many networks of it there are; more than one for action values only.
     """
 
     name: str
@@ -74,6 +85,8 @@ class LearnedFunction:
     rule: LearningRule
     positive: bool = False
     start: float = 0.0
+    of_actions: bool = False
+    num_critics: int = 1
 
     @property
     def loss(self) -> str:
@@ -162,6 +175,34 @@ def emphasis_rule(emphasis: Function, given: Given) -> tuple[Array, Array]:
     return loss, loss
 
 
+def action_value_rule(action_value: Function, given: Given) -> tuple[Array, Array]:
+    """Q: sum_k (Q_k(S_t, A_t) - R_{t+1} - gamma_{t+1} min_k Q'_k(S_{t+1}, a'))^2."""
+    batch, networks = given.batch, given.networks
+    following = networks("q", batch.next_observations, given.next_action, target=True)
+    target = q_target(batch.rewards, batch.discount, following)
+    taken = networks.encode(batch.actions, batch.rewards)
+    loss = critic_loss(action_value(batch.observations, taken), target)
+    return loss, loss
+
+
+def counterfactual_action_value_rule(
+    counterfactual_action_value: Function, given: Given
+) -> tuple[Array, Array]:
+    """Q_u: sum_k (Q_u,k(S_t, A_t) - gamma_hat (i min_k Q'_k + min_k Q_u'_k)(S_{t+1}, a'))^2."""
+    batch, networks = given.batch, given.networks
+    state_and_action = batch.next_observations, given.next_action
+    target = counterfactual_action_value_target(
+        batch.next_interest,
+        lower(networks("q", *state_and_action, target=True)),
+        lower(networks("q_u", *state_and_action, target=True)),
+        gamma_hat=given.numbers["gamma_hat"],
+    )
+    taken = networks.encode(batch.actions, batch.rewards)
+    values = counterfactual_action_value(batch.observations, taken)
+    loss = counterfactual_action_value_loss(values, target, batch.valid)
+    return loss, loss
+
+
 V = LearnedFunction("v", "value", "value_lr", value_rule)
 """The value function v_pi."""
 
@@ -179,7 +220,22 @@ M = LearnedFunction("m", "emphasis", "emphasis_lr", emphasis_rule, True, 1.0)
 H = LearnedFunction("h", "correction", "correction_lr", correction_rule)
 """TDRC's second critic, of E[rho_t delta_t | S_t]."""
 
-LEARNED = {function.name: function for function in (V, C, U, M, H)}
+Q = LearnedFunction(
+    "q", "action_value", "action_value_lr", action_value_rule, of_actions=True, num_critics=2
+)
+"""The action value q_pi."""
+
+Q_U = LearnedFunction(
+    "q_u",
+    "counterfactual_action_value",
+    "counterfactual_action_value_lr",
+    counterfactual_action_value_rule,
+    of_actions=True,
+    num_critics=2,
+)
+"""What an action is worth by the values of the states that follow it, gamma_hat E[u(S')|s, a]."""
+
+LEARNED = {function.name: function for function in (V, C, U, M, H, Q, Q_U)}
 """All learned functions by name."""
 
 VALUE_FUNCTIONS = {

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from rllib_geoffpac.maths import emphatic
 from rllib_geoffpac.maths.arrays import Array, as_type, namespace
 from rllib_geoffpac.maths.density_ratio import clip_density_ratio
 from rllib_geoffpac.maths.emphatic import Term, TraceState
@@ -61,6 +62,9 @@ class Lockstep(NamedTuple):
             the step size of eta, 0 where nothing is learned.
         is_last: Whether it is the last update of its lockstep, whose traces are kept; None: each
             is.
+        noise: [M, d] uniform numbers for actions of pi, for action values: first for S_{t+1} of
+            all transitions, then for S_t of those that the actor learns from; None: nobody needs
+            them.
     """
 
     current: Transitions
@@ -68,6 +72,7 @@ class Lockstep(NamedTuple):
     replayed: Transitions | None
     numbers: Mapping[str, Array]
     is_last: Array | None = None
+    noise: Array | None = None
 
 
 class Memory(NamedTuple):
@@ -126,13 +131,18 @@ class Estimates(NamedTuple):
 
     def report(self) -> dict[str, Array]:
         """Scalars for metrics."""
-        return {
-            "rho_mean": self.raw_rho.mean(),
-            "rho_square_mean": (self.raw_rho * self.raw_rho).mean(),
-            "rho_clipped_mean": self.rho.mean(),
-            "rho_clipped_share": as_type(self.raw_rho > self.rho, self.rho).mean(),
-            "density_ratio_mean": self.raw_ratio.mean(),
-        }
+        return ratio_report(self.raw_rho, self.rho, self.raw_ratio)
+
+
+def ratio_report(raw_rho: Array, rho: Array, raw_ratio: Array) -> dict[str, Array]:
+    """Scalars for metrics of rho_t, not clipped and clipped, and of C(S_t): [N] each."""
+    return {
+        "rho_mean": raw_rho.mean(),
+        "rho_square_mean": (raw_rho * raw_rho).mean(),
+        "rho_clipped_mean": rho.mean(),
+        "rho_clipped_share": as_type(raw_rho > rho, rho).mean(),
+        "density_ratio_mean": raw_ratio.mean(),
+    }
 
 
 def ratios(
@@ -200,12 +210,37 @@ def overlap_force(
     """
     eta, clip = memory.multiplier, numbers["rho_clip"]
     force = force_weight(raw_rho, eta, actor_scale(weight, raw_rho, clip), clip)
-    reached = overlap(raw_rho, clip)
-    next_eta = multiplier_step(
+    return force, *overlap_step(eta, raw_rho, numbers)
+
+
+def overlap_step(
+    eta: Array, raw_rho: Array, numbers: Mapping[str, Array]
+) -> tuple[Array, dict[str, Array]]:
+    """The dual step of eta, given rho_t [N]; returns the next eta, and scalars to report."""
+    reached = overlap(raw_rho, numbers["rho_clip"])
+    eta = multiplier_step(
         eta,
         reached,
         target=numbers["overlap_target"],
         rate=numbers["overlap_rate"],
         highest=HIGHEST_MULTIPLIER,
     )
-    return force, next_eta, {"overlap": reached, "overlap_multiplier": next_eta}
+    return eta, {"overlap": reached, "overlap_multiplier": eta}
+
+
+def advance_f1(memory: Memory, inputs: Lockstep, rho: Array, ratio: Array) -> tuple[Memory, Array]:
+    """Advances F1 alone by the current row, given rho_t and C(S_t) [L]; returns F1_t [L]."""
+    row, numbers = inputs.current, inputs.numbers
+    traces, emphasis = emphatic.advance(
+        emphatic.restart(memory.traces, inputs.chain_start),
+        rho=rho,
+        discount=row.discount,
+        density_ratio=ratio,
+        score=None,
+        interest=row.interest,
+        gamma_hat=numbers["gamma_hat"],
+        lambda_1=numbers["lambda_1"],
+        lambda_2=numbers["lambda_2"],
+    )
+    # A cut transition leads nowhere in the chain: the lane's next transition starts afresh.
+    return memory._replace(traces=emphatic.restart(traces, row.valid == 0)), emphasis.f1

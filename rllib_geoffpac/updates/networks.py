@@ -30,6 +30,10 @@ class Policy(Protocol):
         """log pi(A|S): [N, ...], [N, ...] -> [N]."""
         ...
 
+    def action(self, observations: Array, noise: Array | None) -> Array:
+        """a of pi(.|S) as action values see it: `PolicyDistribution.differentiable_action`."""
+        ...
+
 
 class Networks(Protocol):
     """Policy and learned functions by name, with their target copies and optimizers.
@@ -52,6 +56,18 @@ class Networks(Protocol):
 
     def std(self) -> Array | None:
         """The policy's state-independent standard deviation [d] in the unit box, if it has one."""
+        ...
+
+    def action(self, observations: Array, noise: Array | None, target: bool = False) -> Array:
+        """a of pi(.|S), or of its target copy, as action values see it: -> [N, k]."""
+        ...
+
+    def encode(self, actions: Array, like: Array) -> Array:
+        """Actions [N, ...] as action values see them [N, k]; `like` gives the dtype."""
+        ...
+
+    def gradients(self, rule: Callable[[Policy], Array]) -> Array:
+        """The gradient of each of N numbers that a rule gives in pi's parameters: [N, P]."""
         ...
 
     def scores(self, observations: Array, actions: Array) -> Array:

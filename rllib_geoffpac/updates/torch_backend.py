@@ -34,6 +34,9 @@ class TorchPolicy:
     def log_prob(self, observations: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
         return self._module.log_prob(observations, actions)
 
+    def action(self, observations: torch.Tensor, noise: torch.Tensor | None) -> torch.Tensor:
+        return self._module.action(observations, noise)
+
 
 class TorchNetworks:
     """`Networks` over a module's own methods, by autograd.
@@ -73,12 +76,23 @@ class TorchNetworks:
     def std(self) -> torch.Tensor | None:
         return self.module.distribution.std(self.module.std_parameter)
 
-    def scores(self, observations: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+    def action(
+        self, observations: torch.Tensor, noise: torch.Tensor | None, target: bool = False
+    ) -> torch.Tensor:
+        return self.module.action(observations, noise, target=target)
+
+    def encode(self, actions: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+        return self.module.distribution.encode(actions, like)
+
+    def gradients(self, rule: Callable[[TorchPolicy], torch.Tensor]) -> torch.Tensor:
         with torch.enable_grad():
-            logp = self.module.log_prob(observations, actions)
-        rows = torch.eye(len(logp), dtype=logp.dtype, device=logp.device)
-        gradients = torch.autograd.grad(logp, self.parameters["pi"], rows, is_grads_batched=True)
-        return torch.cat([g.reshape(len(logp), -1) for g in gradients], dim=1)
+            numbers = rule(TorchPolicy(self.module))
+        rows = torch.eye(len(numbers), dtype=numbers.dtype, device=numbers.device)
+        gradients = torch.autograd.grad(numbers, self.parameters["pi"], rows, is_grads_batched=True)
+        return torch.cat([g.reshape(len(numbers), -1) for g in gradients], dim=1)
+
+    def scores(self, observations: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        return self.gradients(lambda pi: pi.log_prob(observations, actions))
 
     def learn(self, name: str, rule: Rule) -> Any:
         with torch.enable_grad():

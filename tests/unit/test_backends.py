@@ -14,6 +14,7 @@ from rllib_geoffpac.maths.emphatic import fresh_traces
 from rllib_geoffpac.maths.moments import fresh_moments
 from rllib_geoffpac.modules import MLPRLModule, TabularRLModule
 from rllib_geoffpac.modules.deterministic_actor_critic import DeterministicActorCriticRLModule
+from rllib_geoffpac.updates.action_values import ActionValueUpdate
 from rllib_geoffpac.updates.backend import Chunk
 from rllib_geoffpac.updates.choice import make_backend, why_not_fast
 from rllib_geoffpac.updates.deterministic import DeterministicUpdate, Replayed
@@ -94,7 +95,8 @@ class Run:
         self.start = {name: p.copy() for name, p in self.backend.named_parameters().items()}
 
     def _emphatic(self):
-        return EmphaticUpdate(self.config.update_settings())
+        update = ActionValueUpdate if self.config.uses_action_values else EmphaticUpdate
+        return update(self.config.update_settings())
 
     def _memory(self):
         size = sum(p.numel() for p in self.module.parameters_of("pi"))
@@ -126,14 +128,32 @@ class Run:
         replayed = transitions(rng, REPLAYED, *self.spaces)
         several = self.config.updates_per_lockstep > 1
         last = rng.random(CHUNK) < 0.5 if several else None
-        look = (replayed.observations[0], np.ones(REPLAYED))
-        return Chunk(Lockstep(current, starts, replayed, numbers, last), count, look)
+        noise = [None, None]
+        if self.config.uses_action_values:
+            due = (seed * CHUNK + 1 + np.arange(CHUNK)) % self.config.policy_delay == 0
+            numbers["actor_is_due"] = due * 1.0
+            size = self.module.distribution.noise_size
+            rows = LANES + REPLAYED + LANES + self.config.actor_replay_batch_size * LANES
+            noise = [rng.random((CHUNK, rows, size)), rng.random((REPLAYED, size))]
+        look = (replayed.observations[0], np.ones(REPLAYED), noise[1])
+        return Chunk(Lockstep(current, starts, replayed, numbers, last, noise[0]), count, look)
 
     def learn(self, chunks: int, first: int = 0) -> list:
         return [self.backend.run(self.chunk(t), True) for t in range(first, first + chunks)]
 
 
 GEOFF_PAC = {"gamma_hat": 0.6, "sn_loss_coeff": 0.3, "lr": 3e-3}
+ACTION_VALUE = {
+    "critic": "action_value",
+    "lambda_2": 1.0,
+    "lambda_1": 0.0,
+    "num_lanes": LANES,
+    "actor_replay_batch_size": 1,
+    "replay_batch_size": 2,
+    "overlap_target": 0.9,
+    "tau": 0.1,
+    "lr": 3e-3,
+}
 FORWARD = {"view": "forward", "lambda_1": 0.0, "actor_replay_batch_size": 2, "num_lanes": LANES}
 CASES = {
     "geoff_pac": (GeoffPACConfig, GEOFF_PAC, {}),
@@ -185,6 +205,26 @@ CASES = {
     "learned_tdrc": (ACEConfig, {"emphasis": "learned", "value_estimator": "tdrc"}, {}),
     "backward_with_overlap_target": (GeoffPACConfig, {**GEOFF_PAC, "overlap_target": 0.9}, {}),
     "ace_with_actor_replay": (ACEConfig, {"actor_replay_batch_size": 2, "num_lanes": 4}, {}),
+    "action_values": (
+        GeoffPACConfig,
+        {**GEOFF_PAC, **ACTION_VALUE, "policy_distribution": "truncated_gaussian"},
+        {},
+    ),
+    "action_values_of_a_beta": (
+        ACEConfig,
+        {**ACTION_VALUE, "policy_distribution": "beta", "tau": None, "overlap_target": None},
+        {"observations": STATES},
+    ),
+    "action_value_tables": (
+        GeoffPACConfig,
+        {**GEOFF_PAC, **ACTION_VALUE, "actor_replay_batch_size": 0, "lambda_1": 0.7},
+        {"observations": STATES, "actions": gym.spaces.Discrete(3), "module": TabularRLModule},
+    ),
+    "action_values_of_discrete_actions": (
+        GeoffPACConfig,
+        {**GEOFF_PAC, **ACTION_VALUE, "optimizer_type": "adam"},
+        {"actions": gym.spaces.Discrete(4, start=2)},
+    ),
     "ddpg": (DDPGConfig, {}, {}),
     "td3": (TD3Config, {}, {}),
     "action_beside_the_state": (DDPGConfig, {}, {"action_layer": 0}),

@@ -132,15 +132,15 @@ def test_jax_gives_the_same_and_stays_finite(kind):
 def test_discrete_actions_are_their_probabilities():
     distribution = make_distribution(gym.spaces.Discrete(3, start=4), "gaussian")
     outputs = np.log([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]]) + 7
-    action = distribution.differentiable_action(outputs, None, np.zeros((2, 3)))
+    action = distribution.differentiable_action(outputs, None, None)
     np.testing.assert_allclose(action, [[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]])
     encoded = distribution.encode(np.array([4, 6]), outputs)
     np.testing.assert_array_equal(encoded, [[1, 0, 0], [0, 0, 1]])
-    assert distribution.action_size == 3
+    assert (distribution.action_size, distribution.noise_size) == (3, 0)
 
 
 def test_box_actions_are_encoded_in_the_unit_box():
     distribution = make_distribution(gym.spaces.Box(0, 4, (2, 2), np.float32), "beta")
     encoded = distribution.encode(np.float32([[[0, 1], [2, 4]]]), np.zeros(1))
     np.testing.assert_array_equal(encoded, [[-1, -0.5, 0, 1]])
-    assert distribution.action_size == 4
+    assert (distribution.action_size, distribution.noise_size) == (4, 4)

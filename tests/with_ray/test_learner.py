@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from harness import built, learner_of, stream_of, tiny_config
+from reference_action_values import ActionValueReference
 from reference_learner import ReferenceLearner
 
 from rllib_geoffpac.algorithms.algorithm import LaneTrainingData
@@ -136,6 +137,40 @@ CONFIGS = {
         "policy_distribution": "truncated_gaussian",
         "overlap_target": 1.0,
     },
+    "action values": {
+        "critic": "action_value",
+        "lambda_1": 0.0,
+        "lambda_2": 1.0,
+        "interest_fn": interest,
+        "policy_distribution": "truncated_gaussian",
+        "actor_replay_batch_size": 2,
+        "overlap_target": 0.9,
+        "updates_per_lockstep": 2,
+        "policy_delay": 3,
+        "tau": 0.1,
+        "action_value_lr": 2e-3,
+        "counterfactual_action_value_lr": 3e-3,
+        "truncation": "bootstrap",
+        "env_config": {"end": 0.05, "limit": 5, "action_space": BOX},
+    },
+    "ACE with action values of discrete actions": {
+        "algorithm": "ACE",
+        "critic": "action_value",
+        "lambda_1": 0.7,
+        "optimizer_type": "adam",
+        "env_config": {
+            "action_space": DISCRETE,
+            "observation_space": gym.spaces.Discrete(4, start=2),
+        },
+    },
+    "action values of a Gaussian, hard copies": {
+        "critic": "action_value",
+        "lambda_2": 1.0,
+        "replay_batch_size": 0,
+        "overlap_target": 1.0,
+        "policy_delay": 1,
+    },
+    "forward view, soft copies": {"view": "forward", "tau": 0.2, "lambda_1": 0.0},
     "Off-PAC with interest": {"algorithm": "OffPAC", "interest_fn": interest},
 }
 
@@ -147,11 +182,12 @@ def module_parameters(module) -> dict[str, np.ndarray]:
 def reference_parameters(reference, module) -> dict[str, np.ndarray]:
     """The reference's parameters by the names that the module gives them."""
     tensors = {"pi": list(reference.pi.tensors)}
-    for name, critic in reference.critics.items():
-        tensors |= {name: critic.tensors, f"{name}_target": reference.targets[name]}
+    tensors |= {name: critic.tensors for name, critic in reference.critics.items()}
+    tensors |= {f"{name}_target": list(own) for name, own in reference.targets.items()}
     named = {}
-    if reference.has_std:
-        *tensors["pi"], named["std_parameter"] = tensors["pi"]
+    for suffix in ("", "_target"):
+        if reference.has_std and f"pi{suffix}" in tensors:
+            named[f"std_parameter{suffix}"] = tensors[f"pi{suffix}"].pop()
     for network, own in tensors.items():
         names = [name for name, _ in getattr(module, network).named_parameters()]
         named |= {f"{network}.{name}": t for name, t in zip(names, own, strict=True)}
@@ -163,7 +199,8 @@ def reference_history(name: str) -> list[tuple[dict, np.ndarray, np.ndarray, flo
     """Parameters, F1, F2 and eta after every fragment; the same for all kernels."""
     with built(config("torch", **CONFIGS[name])) as algo:
         module = learner_of(algo).rl_module
-        reference = ReferenceLearner(module, algo.config)
+        kind = ActionValueReference if algo.config.uses_action_values else ReferenceLearner
+        reference = kind(module, algo.config)
         history = []
         for _ in range(10 if name == "paper" else 6):
             (fragment,) = stream_of(algo, LENGTH)

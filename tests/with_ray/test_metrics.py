@@ -69,7 +69,9 @@ def test_every_conditional_metric_is_reported_under_its_condition(ray):
     """`gamma_hat` above 0 and continuous actions, the other views and estimators, replay (DDPG)."""
     forward = {"view": "forward", "overlap_target": 0.5, "emphasis": "learned"}
     forward["value_estimator"] = "tdrc"
-    configs = [small_config("GeoffPAC"), small_config("DDPG"), tiny_config(**forward)]
+    actions = {"critic": "action_value", "lambda_2": 1.0}
+    views = [tiny_config(**training) for training in (forward, actions)]
+    configs = [small_config("GeoffPAC"), small_config("DDPG"), *views]
     seen: set[str] = set()
     for config in configs:
         result = last_result(config.evaluation(evaluation_interval=1, evaluation_duration=2))

@@ -76,6 +76,10 @@ class XlaPolicy:
     def log_prob(self, observations: jax.Array, actions: jax.Array) -> jax.Array:
         return self.distribution.log_prob(self(observations), self.std_parameter, actions)
 
+    def action(self, observations: jax.Array, noise: jax.Array | None) -> jax.Array:
+        outputs = self(observations)
+        return self.distribution.differentiable_action(outputs, self.std_parameter, noise)
+
 
 class XlaNetworks:
     """The state of the networks at one point of a trace; learning replaces it.
@@ -100,8 +104,8 @@ class XlaNetworks:
         parts = zip(ends, ends[1:], shapes, strict=False)
         return [vector[start:end].reshape(shape) for start, end, shape in parts]
 
-    def _policy(self) -> XlaPolicy:
-        return XlaPolicy(self.structure, self._parameters("pi"))
+    def _policy(self, target: bool = False) -> XlaPolicy:
+        return XlaPolicy(self.structure, self._parameters("pi", target))
 
     def log_prob(self, observations: jax.Array, actions: jax.Array) -> jax.Array:
         return self._policy().log_prob(observations, actions)
@@ -113,6 +117,21 @@ class XlaNetworks:
     def std(self) -> jax.Array | None:
         policy = self._policy()
         return policy.distribution.std(policy.std_parameter)
+
+    def action(
+        self, observations: jax.Array, noise: jax.Array | None, target: bool = False
+    ) -> jax.Array:
+        return self._policy(target).action(observations, noise)
+
+    def encode(self, actions: jax.Array, like: jax.Array) -> jax.Array:
+        return self._policy().distribution.encode(actions, like)
+
+    def gradients(self, rule: Callable[[XlaPolicy], jax.Array]) -> jax.Array:
+        def numbers(parameters: Parameters) -> jax.Array:
+            return rule(XlaPolicy(self.structure, parameters))
+
+        gradients = jax.jacrev(numbers)(self._parameters("pi"))
+        return jnp.concatenate([g.reshape(len(g), -1) for g in gradients], axis=1)
 
     def scores(self, observations: jax.Array, actions: jax.Array) -> jax.Array:
         def log_prob(

@@ -33,9 +33,13 @@ def structure_of(
     if isinstance(module, EmphaticRLModule):
         functions: dict[str, Callable[..., Any]] = {"pi": partial(_outputs, layers_of(module.pi))}
         for function in module.learned_functions:
-            layers = layers_of(getattr(module, function.name))
+            network = getattr(module, function.name)
+            if function.of_actions:
+                critics = [layers_of(critic) for critic in network]
+                functions[function.name] = partial(_action_values, critics)
+                continue
             positive = function.positive and module.softplus_outputs
-            functions[function.name] = partial(_number, layers, positive)
+            functions[function.name] = partial(_number, layers_of(network), positive)
         distribution = module.distribution
         return Structure(functions, compiled, distribution, distribution.has_global_std)
     first = layers_of(module.features)
@@ -49,11 +53,7 @@ def structure_of(
 
 def target_parameters(module: Any) -> dict[str, list[torch.nn.Parameter]]:
     """The parameters of the target copies, by function."""
-    names = {id(getattr(module, name)): name for name, _ in module.named_children()}
-    return {
-        names[id(source)]: list(copied.parameters())
-        for source, copied in module.get_target_network_pairs()
-    }
+    return {name: module.parameters_of(name, target=True) for name in module.target_names}
 
 
 def _outputs(layers: tuple[Layer, ...], parameters: list[Array], observations: Array) -> Array:

@@ -1,0 +1,44 @@
+"""What the actor ascends, and how its critics learn, with action values Q and Q_u.
+
+    x_t = M1_t Q(S_t, a) + C(S_t) Q_u(S_t, a),   a drawn from pi(.|S_t)
+
+grad_theta E[x_t] through a is the gradient of J_gamma_hat for exact critics, without an importance
+ratio (`forward_view` has Q_u's target, `deterministic` that of Q). Everything works on arrays of
+any library (`maths.arrays`); N is any number of transitions, K the number of critics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from rllib_geoffpac.maths.arrays import Array, namespace
+
+
+def lower(values: Sequence[Array]) -> Array:
+    """min_k of K times [N]: of two critics the one that does not overestimate."""
+    return reduce(namespace(values[0]).minimum, values)
+
+
+def counterfactual_action_value_loss(values: Sequence[Array], target: Array, valid: Array) -> Array:
+    """sum_k mean (Q_u,k(S, A) - y)^2 over the valid of [N] transitions; 0 if none is.
+
+    Args:
+        values: K times [N].
+        target: [N] y, without gradient.
+        valid: [N] 0 where the lane was cut by `truncation="bootstrap"`, else 1. Terminations with
+            their teleports are transitions of the chain and stay in.
+    """
+    weight = valid * 1.0
+    count = weight.sum()
+    squares = sum(weight * (own - target) ** 2 for own in values)
+    return squares.sum() / (count + (count == 0))
+
+
+def worth_scale(worth: Array) -> Array:
+    """mean |x - mean x| over the batch [N], the unit in which the overlap force counts.
+
+    1 where all are the same, which no direction is better than.
+    """
+    scale = abs(worth - worth.mean()).mean()
+    return scale + (scale == 0)

@@ -105,6 +105,8 @@ class ActionValueReference(ReferenceLearner):
             said = self.twins("q_u", states, actions)[:, chain]
             self.descend("q_u", said, q_u_target)
             self.c.descend(self.density_ratio_gradients(batch))
+        if "m" in self.critics:
+            self.critics["m"].descend(self.emphasis_gradients(batch))
 
     def descend(self, name, said, target):
         network, count = self.critics[name], max(1, len(target))
@@ -126,7 +128,9 @@ class ActionValueReference(ReferenceLearner):
         for k, transition in enumerate(rows):
             interest = self.interest(transition.state)
             f1 = interest * ratios[k]
-            if k < self.num_lanes:
+            if "m" in self.critics:
+                f1 = self.emphases([transition])[0]
+            elif k < self.num_lanes:
                 f1 = self.followon(k, transition, rhos[k], ratios[k], interest)
             mixed = (1 - self.config.lambda_1) * interest * ratios[k] + self.config.lambda_1 * f1
             weights.append(mixed)

@@ -139,7 +139,7 @@ CONFIGS = {
     },
     "action values": {
         "critic": "action_value",
-        "lambda_1": 0.0,
+        "emphasis": "learned",
         "lambda_2": 1.0,
         "interest_fn": interest,
         "policy_distribution": "truncated_gaussian",

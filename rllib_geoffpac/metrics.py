@@ -213,7 +213,35 @@ SECTIONS = (
                 label="environment steps",
             ),
             Metric("env_steps_per_s", "env steps / s", "speed of this iteration"),
-            Metric("data_source", TEXT, "`simulated`, `replayed` from a recorded stream, `mixed`"),
+            Metric(
+                "data_source",
+                TEXT,
+                "`simulated`, `replayed` from a recorded stream, `mixed`, or `logged`",
+            ),
+            Metric(
+                "data_epochs",
+                "",
+                "passes over the data set: transitions handed to the learner / those it has",
+                when="with logged data (`input_`)",
+            ),
+            Metric(
+                "behavior_model",
+                TEXT,
+                "what mu was estimated as: `truncated_gaussian`, `beta`, `categorical` or `table`",
+                when='with behavior="estimated"',
+            ),
+            Metric(
+                "behavior_log_likelihood",
+                "",
+                "held-out mean of log mu of the estimated mu",
+                when='with behavior="estimated"',
+            ),
+            Metric(
+                "behavior_log_likelihood_uniform",
+                "",
+                "the same of the uniform policy, to compare",
+                when='with behavior="estimated"',
+            ),
             Metric(
                 "weights_digest",
                 TEXT,

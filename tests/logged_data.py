@@ -5,10 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from harness import Walk
+
+
+class PreciseWalk(Walk):
+    """`Walk` with numbers that float32 can't hold, on another box than [-1, 1]."""
+
+    def __init__(self, config=None):
+        space = gym.spaces.Box(np.array([-3.0, 0.5]), np.array([1.0, 2.5]), dtype=np.float64)
+        observations = gym.spaces.Box(-np.inf, np.inf, (3,), np.float64)
+        super().__init__({"action_space": space, "observation_space": observations, **config})
+
+    def _observation(self):
+        return np.array([*self._place, self._time / self.limit])
 
 
 def walk_episodes(count: int, **env_config: Any) -> list[dict[str, Any]]:

@@ -64,10 +64,11 @@ def check_config(config: dict[str, Any], run: str) -> None:
             )
     search_space.check(config)
     env = config.get("env")
-    if env is None and run not in names.OFFLINE_ALGORITHMS:
+    from_data = config.get("input_") not in (None, "sampler")
+    if env is None and run not in names.OFFLINE_ALGORITHMS and not from_data:
         raise UserError(
             f"{run} needs an environment: give 'env' in the experiment or --env on the command "
-            "line, for instance --env CartPole-v1."
+            "line, for instance --env CartPole-v1; or a data set to learn from with --data."
         )
     given_as_code = callable(env)  # in a Python experiment
     if env is not None and not (

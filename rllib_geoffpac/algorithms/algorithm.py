@@ -32,6 +32,9 @@ from rllib_geoffpac.algorithms.resources import check_available, check_resources
 from rllib_geoffpac.algorithms.speed import IterationSpeed
 from rllib_geoffpac.checkpoints import VerifiedCheckpoints
 from rllib_geoffpac.compat import is_autoscaling
+from rllib_geoffpac.data.data_set import DataSettings
+from rllib_geoffpac.data.survey import Survey, survey_data
+from rllib_geoffpac.data.writing import ParquetWriter, output_name
 from rllib_geoffpac.env_runners.episode_metrics import EpisodeMetrics
 from rllib_geoffpac.env_runners.remote_runners import RemoteRunners
 from rllib_geoffpac.env_runners.stream import LaneStream
@@ -43,6 +46,7 @@ from rllib_geoffpac.lanes.positions import LaneAnchor
 
 _LANES = "lanes"
 _EVENTS = "events"
+_OUTPUT = "output"
 
 
 @dataclass
@@ -63,6 +67,7 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
     """
 
     behavior_version = 0
+    config: Any
     eval_env_runner_group: EnvRunnerGroup | None
 
     @override(Algorithm)
@@ -75,15 +80,53 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
         self.parallel_training: Future | None = None  # beside the evaluation that is under way
         self.evaluation_events = EventCounts(EVALUATION_EVENTS)
         self.evaluation_runners: RemoteRunners | None = None  # made by the first evaluation
+        self.survey = self._survey_data()
         try:
             super().setup(config)
         except IndexError:
+            if self.survey is not None:
+                raise
             # RLlib's way to say that no env runner could be built: making what they make tells why.
             make_behavior(self.config.behavior, make_env(self.config))
             raise
         self.stream = LaneStream(
-            self.env_runner_group, self.config, partial(self.env_runner_recreated, False)
+            self.env_runner_group,
+            self.config,
+            partial(self.env_runner_recreated, False),
+            None if self.survey is None else {"survey": self.survey},
         )
+        self.output_writer: ParquetWriter | None = None
+        if self.config.output is not None:
+            folder = f"{self.config.output}/{output_name(self.config)}"
+            spaces = self.env_runner_group.get_spaces()[DEFAULT_MODULE_ID]
+            self.output_writer = ParquetWriter(folder, spaces, self.config.num_lanes)
+
+    def _survey_data(self) -> Survey | None:
+        """Reads the data set once, before anything starts; its spaces become the config's."""
+        if not self.config.reads_data:
+            return None
+        config = self.config.copy(copy_frozen=False)
+        survey = survey_data(
+            DataSettings.of(config),
+            config.known_spaces(),
+            config.behavior,
+            config.num_lanes,
+            config.seed,
+        )
+        config.observation_space, config.action_space = (
+            survey.observation_space,
+            survey.action_space,
+        )
+        config.freeze()
+        self.config = config
+        return survey
+
+    @override(Algorithm)
+    def cleanup(self) -> None:
+        writer = getattr(self, "output_writer", None)
+        if writer is not None:
+            writer.flush()
+        super().cleanup()
 
     @classmethod
     @override(Algorithm)
@@ -104,6 +147,8 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
         # In parallel with evaluation, the weights to evaluate are taken before they change.
         self.weights_taken.wait()
         fragments = self.stream.next(self._fragment_lengths(), self.behavior_weights())
+        if self.output_writer is not None:
+            self.output_writer.add(episode for part in fragments for episode in part.episodes)
         if not self.diverged:
             self._learn(fragments)
         self._log_sampling(fragments)
@@ -175,6 +220,10 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
         results = super().step()
         self.speed.report(results)
         results[ENV_RUNNER_RESULTS].update(self.stream.events)
+        if self.survey is not None:
+            handed_out = self.stream.anchor.lockstep * self.config.num_lanes
+            results["data_epochs"] = handed_out / self.survey.steps
+            results.update(self.survey.report)
         results["data_source"] = self.data_sources.pop() if len(self.data_sources) == 1 else "mixed"
         results["weights_digest"] = self.weights_digest()
         results["diverged"] = self.diverged
@@ -266,6 +315,10 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
         state = super().get_state(components, not_components=not_components, **kwargs)
         if self._check_component(_LANES, components, not_components):
             state[_LANES] = self.stream.anchor.get_state()
+        if self.output_writer is not None and self._check_component(
+            _OUTPUT, components, not_components
+        ):
+            state[_OUTPUT] = self.output_writer.get_state()
         if self._check_component(_EVENTS, components, not_components):
             state[_EVENTS] = {
                 "sampling": dict(self.stream.events),
@@ -279,6 +332,8 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
         self.diverged = False
         if _LANES in state:
             self.stream.restart_from(LaneAnchor.from_state(state[_LANES]))
+        if self.output_writer is not None and _OUTPUT in state:
+            self.output_writer.set_state(state[_OUTPUT])
         if _EVENTS in state:
             for counts, saved in (
                 (self.stream.events, state[_EVENTS]["sampling"]),

@@ -14,6 +14,7 @@ from ray.rllib.utils.annotations import override
 from ray.util.debug import log_once
 
 from rllib_geoffpac.algorithms.config_checks import Check, shared_checks
+from rllib_geoffpac.algorithms.data_config import DataConfig
 from rllib_geoffpac.algorithms.schedules import (
     ALLOWED,
     can_be_scheduled,
@@ -22,7 +23,11 @@ from rllib_geoffpac.algorithms.schedules import (
     turning_points,
 )
 from rllib_geoffpac.deployment import ExportedPolicy, exported_policy
-from rllib_geoffpac.env_runners import BehaviorEnvRunner, TargetPolicyEnvRunner
+from rllib_geoffpac.env_runners import (
+    BehaviorEnvRunner,
+    LoggedEnvRunner,
+    TargetPolicyEnvRunner,
+)
 from rllib_geoffpac.env_runners.callbacks import sampling_hooks
 from rllib_geoffpac.envs.make_env import check_env
 from rllib_geoffpac.evaluation.target_policy import evaluate_target_policy
@@ -33,7 +38,7 @@ from rllib_geoffpac.updates.choice import why_not_fast
 from rllib_geoffpac.validation import unknown_key_message
 
 
-class LaneAlgorithmConfig(AlgorithmConfig):
+class LaneAlgorithmConfig(DataConfig):
     """Configuration of an algorithm that learns from lanes of a fixed behaviour policy.
 
     Hyperparameters change the result; resources (`num_env_runners`, `num_learners`,
@@ -116,7 +121,9 @@ class LaneAlgorithmConfig(AlgorithmConfig):
         Args:
             behavior: mu: "uniform", or a fixed policy with `sample(observation, rng) -> action,
                 log_density` (the object, a factory of (observation_space, action_space), or
-                'package.module:name').
+                'package.module:name'). With logged data (`input_`) a policy needs
+                `logp(observations, actions)` instead; "uniform" stands behind log-densities that
+                were logged; "estimated" fits mu to its actions.
             sample_ahead: Fragments that remote env runners may simulate ahead of the learner.
             experience_cache: A folder. What the lanes produce is recorded there and read by every
                 trial that would simulate the same: same environment, `env_config`, behaviour,
@@ -172,11 +179,6 @@ class LaneAlgorithmConfig(AlgorithmConfig):
         """The keys to validate; subclasses add theirs."""
         return shared_checks(self)
 
-    @property
-    def explores(self) -> bool:
-        """Whether the behaviour follows the learned policy."""
-        return False
-
     def check_behavior(self) -> tuple[bool, str]:
         """Whether `behavior` can be, or can name, a behaviour policy; and what can."""
         behavior = self.behavior
@@ -184,7 +186,10 @@ class LaneAlgorithmConfig(AlgorithmConfig):
             possible = behavior == "uniform" or ":" in behavior
         else:
             possible = callable(behavior) or isinstance(behavior, BehaviorPolicy)
-        return possible, "'uniform', a behaviour policy, or its name 'package.module:name'"
+        allowed = "'uniform', a behaviour policy, or its name 'package.module:name'"
+        if self.has_data:
+            return possible or self._is_density(), f"'estimated', {allowed}"
+        return possible, allowed
 
     def check_env(self, env: gym.Env) -> None:
         """Finds out whether behaviour, networks and kernel can serve an environment.
@@ -195,7 +200,8 @@ class LaneAlgorithmConfig(AlgorithmConfig):
             ValueError: If not, with the reason.
         """
         check_env(env, self.env)
-        make_behavior("uniform" if self.explores else self.behavior, env)
+        if not self.reads_data:
+            make_behavior("uniform" if self.explores else self.behavior, env)
         spaces = {DEFAULT_MODULE_ID: (env.observation_space, env.action_space)}
         module = self.get_multi_rl_module_spec(spaces=spaces).build()[DEFAULT_MODULE_ID]
         if self.kernel == "fast":
@@ -212,6 +218,10 @@ class LaneAlgorithmConfig(AlgorithmConfig):
                 if not possible:
                     more = ALLOWED if key in schedulable else ""
                     self._value_error(f"`{key}` is {value!r}; allowed is {allowed}{more}.")
+        if self.reads_data:
+            self._validate_data()
+        if self.output is not None and not self.in_evaluation:
+            self._validate_output()
         self._validate_env_runner()
         if self.experience_cache is not None:
             self._validate_recording()
@@ -240,6 +250,8 @@ class LaneAlgorithmConfig(AlgorithmConfig):
             base, why = TargetPolicyEnvRunner, "it plays the episodes that J_pi is made of"
             if self.custom_evaluation_function is not evaluate_target_policy:
                 return
+        elif self.reads_data:
+            base, why = LoggedEnvRunner, "it reads lanes of a data set (`input_`)"
         else:
             base, why = BehaviorEnvRunner, "it steps lanes, so that data are reproducible"
         given = self.env_runner_cls

@@ -22,7 +22,7 @@ _AMOUNTS = (
 
 def shared_checks(config: Any) -> list[Check]:
     """The checks of the settings that all algorithms share."""
-    parts = (_api_stack, _sampling, _learning, _evaluation, _resources)
+    parts = (_api_stack, _sampling, _data, _learning, _evaluation, _resources)
     checks = with_values(config, [check for part in parts for check in part(config)])
     return [*checks, *settings_without_effect(config)]
 
@@ -75,6 +75,28 @@ def _sampling(config: Any) -> list[tuple[str, bool, str]]:
             "a number of seconds >= 0",
         ),
     ]
+
+
+def _data(config: Any) -> list[tuple[str, bool, str]]:
+    given = config.input_
+    paths = [*given] if isinstance(given, list | tuple) else [given]
+    return [
+        (
+            "input_",
+            given is None or (bool(paths) and all(map(_is_text, paths))),
+            "'sampler' (simulate), a folder, file or URI of parquet files, a list of those, or "
+            "'minari:DATASET-ID'",
+        ),
+        (
+            "output",
+            config.output is None or _is_text(config.output),
+            "a folder or URI for RLlib's episodes, or None",
+        ),
+    ]
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
 
 
 def _api_stack(config: Any) -> list[tuple[str, bool, str]]:

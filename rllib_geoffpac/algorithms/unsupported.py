@@ -16,7 +16,8 @@ _CONNECTORS = (
     "connectors between environment and module are not run. Transform observations and actions in "
     "a gymnasium wrapper of the environment"
 )
-_DATA = "`experience_cache` records what the lanes produce, `export_minari` writes a data set"
+_LANES = "logged data (`input_`) are read as lanes, in the order of time"
+_EPISODES = "`output` writes whole episodes into parquet files of about 20,000 steps"
 
 WITHOUT_EFFECT = {
     "train_batch_size": _LEARNING,
@@ -42,8 +43,15 @@ WITHOUT_EFFECT = {
     "num_aggregator_actors_per_learner": "fragments go to the learner as they are",
     "observation_filter": "use gymnasium.wrappers.NormalizeObservation with fixed statistics",
     "exploration_config": "`behavior` is what explores",
-    "input_": "data come from lanes; " + _DATA,
-    "output": _DATA,
+    "input_read_sample_batches": "`input_` takes RLlib's episodes and plain columns",
+    "offline_data_class": _LANES,
+    "prelearner_class": _LANES,
+    "prelearner_buffer_class": _LANES,
+    "shuffle_buffer_size": _LANES,
+    "postprocess_inputs": _LANES,
+    "output_write_episodes": _EPISODES,
+    "output_write_method": _EPISODES,
+    "output_max_rows_per_file": _EPISODES,
     "off_policy_estimation_methods": "evaluation plays pi in the environment",
     "offline_evaluation_interval": "evaluation plays pi in the environment",
     "keep_per_episode_custom_metrics": "callbacks log custom metrics with their `metrics_logger`",
@@ -57,6 +65,8 @@ def settings_without_effect(config: AlgorithmConfig) -> list[tuple[str, Any, boo
         return []
     standard, checks = AlgorithmConfig(), []
     for key, instead in WITHOUT_EFFECT.items():
+        if key == "batch_mode" and config.output is not None:
+            continue  # whole episodes are written, which RLlib wants to be said so
         attribute = SETTING_ATTRIBUTES.get(key, key)
         default, value = getattr(standard, attribute), getattr(config, attribute)
         allowed = f"{default!r}, its default, because another value has no effect: {instead}"

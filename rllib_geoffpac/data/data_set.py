@@ -21,7 +21,7 @@ MINARI = "minari:"
 
 
 class DataSet(Protocol):
-    """A data set: its spaces, and its episodes in order."""
+    """A data set: its spaces, and its episodes in order. It can be pickled."""
 
     name: str
     observation_space: gym.Space | None
@@ -50,6 +50,7 @@ class DataSettings:
     filesystem: Any = None
     filesystem_kwargs: dict[str, Any] = field(default_factory=dict)
     ignore_final_observation: bool = False
+    actions_normalized: bool = False
 
     @classmethod
     def of(cls, config: Any) -> DataSettings:
@@ -64,6 +65,7 @@ class DataSettings:
             filesystem=config.input_filesystem,
             filesystem_kwargs=dict(config.input_filesystem_kwargs),
             ignore_final_observation=bool(config.ignore_final_observation),
+            actions_normalized=bool(config.actions_in_input_normalized),
         )
 
 

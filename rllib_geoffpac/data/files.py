@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rllib_geoffpac.data.data_set import DataSettings
 
 _PARQUET = "read_parquet"
-_FILE_COLUMN, _PATH_COLUMN, _ERROR_COLUMN = "_file", "path", "_error"
+_PART_COLUMN, _PATH_COLUMN, _ERROR_COLUMN = "_part", "path", "_error"
 _FSSPEC_NAMES = {"gcs": "gcs", "abs": "abfs"}
 _ROWS_AT_ONCE = 256
 _BLOCK_BYTES = 8 * 2**20
@@ -47,23 +47,30 @@ class FileData:
         paths = settings.input_
         self.name = paths if isinstance(paths, str) else ", ".join(paths)
         self.files: list[str] = []
+        """By part: a part of a parquet file is one of its row groups."""
+        self._groups: list[int] = []
         if settings.read_method == _PARQUET:
-            self.files = list_files(settings)
+            for path in list_files(settings):
+                count = _row_groups(settings, path)
+                self.files += [path] * count
+                self._groups += range(count)
         self.starts: dict[int, int] = {0: 0}
-        """file index: number of its first episode, where no episode reaches into the file; grows
-        while episodes are read for the first time."""
+        """part: number of its first episode, where no episode reaches into the part; grows while
+        episodes are read for the first time."""
         self.observation_space: gym.Space | None = None
         self.action_space: gym.Space | None = None
-        next(self.episodes(), None)  # what is no data set is found out here
+        next(self.episodes(), None)  # what is no data set is found out here, and its spaces
 
     def episodes(self, first: int = 0) -> Iterator[LoggedEpisode]:
         """All episodes from number `first` on."""
-        file = max(index for index, number in self.starts.items() if number <= first)
+        part = 0
+        if self._groups:  # other methods of Ray Data can only begin at the beginning
+            part = max(index for index, number in self.starts.items() if number <= first)
         parser: PackedEpisodes | PlainColumns | None = None
-        before = file - 1
-        for index, batch in self._stream(file):
+        before = part - 1
+        for index, batch in self._stream(part):
             if parser is None:
-                parser = self._parser(batch, self.starts[file])
+                parser = self._parser(batch, self.starts[part])
             if index != before:
                 if not parser.is_open:
                     self.starts.setdefault(index, parser.number)
@@ -93,12 +100,12 @@ class FileData:
     def _name_of(self, index: int) -> str:
         return self.files[index] if self.files else self.name
 
-    def _stream(self, file: int) -> Iterator[tuple[int, Batch]]:
-        """(file index, rows) from a file on; the rows of one file at a time."""
+    def _stream(self, first: int) -> Iterator[tuple[int, Batch]]:
+        """(part, rows) from a part on; the rows of one part at a time."""
         # Each beginning of a stream would be five lines on the screen.
         logging.getLogger("ray.data").setLevel(logging.ERROR)
         try:
-            dataset = self._dataset(file)
+            dataset = self._dataset(first)
             dataset.context.execution_options.preserve_order = True
             dataset.context.enable_progress_bars = False
             dataset.context.target_max_block_size = _BLOCK_BYTES
@@ -107,12 +114,8 @@ class FileData:
             )
             for batch in batches:
                 if _ERROR_COLUMN in batch:
-                    raise DataError(
-                        f"{next(filter(None, batch[_ERROR_COLUMN]))}: it is missing, damaged or no "
-                        "parquet file. Bring it back, or take it out of the data set and start "
-                        "again."
-                    )
-                yield from self._by_file(batch)
+                    raise _unreadable(next(filter(None, batch[_ERROR_COLUMN])))
+                yield from self._by_part(batch)
         except (DataError, GeneratorExit):
             raise
         except Exception as error:  # of Ray Data and of its readers, of many kinds
@@ -120,17 +123,17 @@ class FileData:
                 f"{self.name} can't be read ({type(error).__name__}: {error})."
             ) from error
 
-    def _by_file(self, batch: dict[str, np.ndarray]) -> Iterator[tuple[int, Batch]]:
+    def _by_part(self, batch: dict[str, np.ndarray]) -> Iterator[tuple[int, Batch]]:
         if self.settings.read_method == _PARQUET:
-            files = batch.pop(_FILE_COLUMN)
+            parts = batch.pop(_PART_COLUMN)
         else:
             paths = batch.pop(_PATH_COLUMN, None)
             count = len(next(iter(batch.values())))
-            files = self._indices(paths) if paths is not None else np.zeros(count, np.int64)
-        cuts = [0, *(np.flatnonzero(np.diff(files)) + 1).tolist(), len(files)]
+            parts = self._indices(paths) if paths is not None else np.zeros(count, np.int64)
+        cuts = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(parts)]
         for begin, end in itertools.pairwise(cuts):
             if end > begin:
-                yield int(files[begin]), {name: v[begin:end] for name, v in batch.items()}
+                yield int(parts[begin]), {name: v[begin:end] for name, v in batch.items()}
 
     def _indices(self, paths: np.ndarray) -> np.ndarray:
         for path in paths:
@@ -138,16 +141,17 @@ class FileData:
                 self.files.append(path)
         return np.array([self.files.index(path) for path in paths])
 
-    def _dataset(self, file: int) -> ray.data.Dataset:
+    def _dataset(self, first: int) -> ray.data.Dataset:
         import ray.data
 
         settings = self.settings
         if settings.read_method == _PARQUET:
             parts = [
-                {_FILE_COLUMN: index, _PATH_COLUMN: path}
-                for index, path in enumerate(self.files)
-                if index >= file
+                {_PART_COLUMN: part, _PATH_COLUMN: self.files[part], "group": self._groups[part]}
+                for part in range(first, len(self.files))
             ]
+            if not parts:
+                raise DataError(f"{self.name} holds no rows.")
             read = functools.partial(_read_parquet, settings=settings)
             return ray.data.from_items(parts, override_num_blocks=len(parts)).map_batches(
                 read, batch_size=1, num_cpus=0, compute=ray.data.TaskPoolStrategy(size=1)
@@ -228,21 +232,45 @@ def _filesystem(settings: DataSettings, path: str) -> tuple[Any, str]:
     )
 
 
+def _row_groups(settings: DataSettings, path: str) -> int:
+    """How many there are in a parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    filesystem, _ = _filesystem(settings, _first(settings))
+    try:
+        with pq.ParquetFile(path, filesystem=filesystem) as file:
+            return file.num_row_groups
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(_sentence(path, error)) from None
+
+
 def _read_parquet(batch: dict[str, np.ndarray], settings: DataSettings) -> Iterator[pyarrow.Table]:
-    """The rows of one file, a few at a time; a task of Ray Data."""
+    """The rows of one row group, a few at a time; a task of Ray Data."""
     import pyarrow as pa
     import pyarrow.parquet as pq
     import ray.data  # noqa: F401 (registers the type of its tensor columns)
 
-    (index,), (path,) = batch[_FILE_COLUMN], batch[_PATH_COLUMN]
+    (part,), (path,), (group,) = batch[_PART_COLUMN], batch[_PATH_COLUMN], batch["group"]
     filesystem, _ = _filesystem(settings, _first(settings))
     try:
         with pq.ParquetFile(path, filesystem=filesystem) as file:
-            for rows in file.iter_batches(batch_size=_ROWS_AT_ONCE, **settings.read_method_kwargs):
-                table = pa.Table.from_batches([rows])
-                files = pa.array(np.full(len(rows), index, np.int64))
-                yield table.append_column(_FILE_COLUMN, files)
+            for rows in file.iter_batches(
+                batch_size=_ROWS_AT_ONCE, row_groups=[int(group)], **settings.read_method_kwargs
+            ):
+                parts = pa.array(np.full(len(rows), part, np.int64))
+                yield pa.Table.from_batches([rows]).append_column(_PART_COLUMN, parts)
     except (OSError, pa.ArrowException) as error:
         # A row of its own: what a task raises, Ray Data logs with its whole traceback.
-        why = str(error).splitlines()[0]
-        yield pa.table({_FILE_COLUMN: [index], _ERROR_COLUMN: [f"{path} can't be read ({why})"]})
+        yield pa.table({_PART_COLUMN: [part], _ERROR_COLUMN: [_sentence(path, error)]})
+
+
+def _sentence(path: str, error: Exception) -> str:
+    return f"{path} can't be read ({str(error).splitlines()[0]})"
+
+
+def _unreadable(what: str) -> DataError:
+    return DataError(
+        f"{what}: it is missing, damaged or no parquet file. Bring it back, or take it out of the "
+        "data set and start again."
+    )

@@ -38,6 +38,9 @@ class MinariData:
         self.observation_space: gym.Space | None = self._data.observation_space
         self.action_space: gym.Space | None = self._data.action_space
 
+    def __reduce__(self) -> tuple:  # open files don't travel
+        return type(self), (self.name.removeprefix("minari:"),)
+
     def episodes(self, first: int = 0) -> Iterator[LoggedEpisode]:
         """All episodes from number `first` on."""
         for number in range(first, self._data.total_episodes):

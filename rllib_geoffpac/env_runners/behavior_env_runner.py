@@ -21,9 +21,11 @@ from rllib_geoffpac.env_runners.incarnation import Incarnated
 from rllib_geoffpac.envs.make_env import make_env
 from rllib_geoffpac.lanes.behavior import BehaviorPolicy, make_behavior
 from rllib_geoffpac.lanes.fragments import Fragment, LaneColumns
+from rllib_geoffpac.lanes.logged import LoggedLane
 from rllib_geoffpac.lanes.positions import LaneAnchor, split_lanes
 from rllib_geoffpac.lanes.recorded import RecordedLane
 from rllib_geoffpac.lanes.recorded_stream import RecordedStream
+from rllib_geoffpac.lanes.recording import EpisodeRecorder, RecordedEpisode, RecordingLane
 from rllib_geoffpac.lanes.simulated import SimulatedLane
 from rllib_geoffpac.lanes.stream_identity import describe_stream
 
@@ -49,7 +51,7 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
         self.config.seed = config.seed
         update_global_seed_if_necessary(seed=config.seed + (self.worker_index or 0))
         self.callbacks = RunnerCallbacks(self)
-        self._lanes: list[SimulatedLane] | list[RecordedLane] = []
+        self._lanes: list[SimulatedLane] | list[RecordedLane] | list[LoggedLane] = []
         self._lockstep: int | None = 0
         num_lanes = self.config.num_lanes
         if not self.num_workers:
@@ -84,6 +86,14 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
             partial(make_env, config, self.worker_index or 0, self.num_workers or 0), index
         )
         failures = config.max_env_failures_in_a_row if config.restart_failed_sub_environments else 0
+        if config.output is not None:
+            return RecordingLane(
+                lambda: EpisodeRecorder(env_factory()),
+                self._make_behavior,
+                config.seed,
+                lane,
+                failures,
+            )
         return self.lane_class(env_factory, self._make_behavior, config.seed, lane, failures)
 
     def _make_behavior(self, env: gym.Env) -> BehaviorPolicy:
@@ -102,10 +112,12 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
         if start != self._lockstep:
             with self.callbacks.silent():
                 self._seek(start, anchor)
+            self._take_episodes()  # handed out before
         fragment = self._run(num_locksteps)
         # Here, and not in `_run`: a seek that runs on from its anchor hands out no fragment.
         for lane in self._lanes:
             fragment.events.update(lane.events.take())
+        fragment.episodes = self._take_episodes()
         if self.callbacks:
             self.callbacks.sample_end()
             fragment.metrics = self.metrics.reduce()
@@ -124,6 +136,14 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
         if isinstance(lane, RecordedLane):
             lane.lockstep = anchor.lockstep
         lane.seek(anchor.position(index))
+
+    @property
+    def recording_lanes(self) -> list[RecordingLane]:
+        """The lanes, where their episodes are to be written (`output`)."""
+        return [lane for lane in self._lanes if isinstance(lane, RecordingLane)]
+
+    def _take_episodes(self) -> list[RecordedEpisode]:
+        return [episode for lane in self.recording_lanes for episode in lane.take()]
 
     @property
     def _simulated_lanes(self) -> list[SimulatedLane]:

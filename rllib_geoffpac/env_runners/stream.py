@@ -25,6 +25,7 @@ class LaneStream:
         group: The training EnvRunnerGroup.
         config: The algorithm's config.
         recreated: Called with the index of a runner that was lost and answers again.
+        carried: What every request carries beside its place in the lanes.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class LaneStream:
         group: EnvRunnerGroup,
         config: Any,
         recreated: Callable[[int], None] = lambda runner: None,
+        carried: dict[str, Any] | None = None,
     ):
         self.group, self.config = group, config
         self.anchor = LaneAnchor.start(range(config.num_lanes))
@@ -41,7 +43,9 @@ class LaneStream:
         lanes = split_lanes(config.num_lanes, len(actors)) if actors else []
         self._lanes = dict(zip(actors, lanes, strict=True))
         self._pending: dict[tuple[int, int], ray.ObjectRef] = {}
-        self._explore_with: dict[str, Any] = {}
+        self._carried: dict[str, Any] = {
+            name: ray.put(value) if actors else value for name, value in (carried or {}).items()
+        }
 
     def next(self, lengths: Iterator[int], weights: Any = None) -> list[Fragment]:
         """Returns the next locksteps of all lanes, in lane order.
@@ -52,7 +56,8 @@ class LaneStream:
                 can't be simulated ahead of the learner.
         """
         start = self.anchor.lockstep
-        self._explore_with = {} if weights is None else {"weights": weights}
+        if weights is not None:
+            self._carried["weights"] = weights
         if self._lanes:
             ahead = [(start, next(lengths))]
             for _ in range(self.config.sample_ahead if weights is None else 0):
@@ -68,7 +73,7 @@ class LaneStream:
                     start=start,
                     num_locksteps=next(lengths),
                     anchor=self.anchor,
-                    **self._explore_with,
+                    **self._carried,
                 )
             ]
         for fragment in fragments:
@@ -88,7 +93,7 @@ class LaneStream:
                 start=start,
                 num_locksteps=length,
                 anchor=self.anchor.select(self._lanes[runner]),
-                **self._explore_with,
+                **self._carried,
             )
 
     def _answer(self, runner: int, start: int, length: int) -> Fragment:

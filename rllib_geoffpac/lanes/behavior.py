@@ -36,6 +36,10 @@ class UniformBehavior:
         """Returns one action and its log-density."""
         return self.sample_block(rng, 1)[0], self.log_density
 
+    def logp(self, observations: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """Returns the log-densities [N] of actions [N, ...]."""
+        return np.full(len(actions), self.log_density)
+
     def sample_block(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Returns `count` actions at once: [count, *action shape]."""
         space = self.action_space
@@ -59,6 +63,10 @@ class TabularBehavior:
         cumulative = self._cumulative[observation]
         action = int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
         return action, float(self._log[observation, action])
+
+    def logp(self, observations: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """Returns the log-probabilities [N] of actions [N] in states [N]."""
+        return self._log[observations, actions]
 
 
 def make_behavior(behavior: Any, env: gym.Env) -> BehaviorPolicy:

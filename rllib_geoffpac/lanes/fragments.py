@@ -9,12 +9,15 @@ A *lockstep* is one transition of every lane; the learner counts time in lockste
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rllib_geoffpac.lanes.events import EventCounts
 from rllib_geoffpac.lanes.positions import LaneAnchor
+
+if TYPE_CHECKING:
+    from rllib_geoffpac.lanes.recording import RecordedEpisode
 
 
 @dataclass
@@ -104,6 +107,8 @@ class Fragment:
     end: LaneAnchor
     finished: list[tuple[int, int, float, int]] = field(default_factory=list)
     """Finished behaviour episodes: (lockstep, lane, return, length)."""
+    episodes: list[RecordedEpisode] = field(default_factory=list)
+    """The same episodes whole, if they are to be written (`output`)."""
     events: EventCounts = field(default_factory=EventCounts)
     """What happened in the lanes since the last fragment."""
     seconds: float = 0.0

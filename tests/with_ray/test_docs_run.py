@@ -22,7 +22,7 @@ def test_python_of_the_pages_runs(block, ray, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
-    if "export_minari" in block.text:
+    if "minari:" in block.text:
         pytest.importorskip("minari", reason="extra offline")
     # A reader's run takes a minute; one iteration shows that it would.
     text = block.text.replace("range(50)", "range(1)")

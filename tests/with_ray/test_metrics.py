@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from harness import Walk, built, learner_of, tiny_config, train
+from logged_data import columns_of, walk_episodes, write_columns
 
 from rllib_cli.experiment.parse import flatten
 from rllib_geoffpac import DDPGConfig, GeoffPACConfig, TD3Config
@@ -65,13 +66,16 @@ def test_both_kernels_report_the_same(ray, kernel, algorithm):
         assert result["learners/default_policy/density_ratio_mean"] == 1
 
 
-def test_every_conditional_metric_is_reported_under_its_condition(ray):
-    """`gamma_hat` above 0 and continuous actions, the other views and estimators, replay (DDPG)."""
+def test_every_conditional_metric_is_reported_under_its_condition(ray, tmp_path):
+    """`gamma_hat` above 0 and continuous actions, the other views and estimators, replay (DDPG),
+    logged data."""
     forward = {"view": "forward", "overlap_target": 0.5, "emphasis": "learned"}
     forward["value_estimator"] = "tdrc"
     actions = {"critic": "action_value", "lambda_2": 1.0}
     views = [tiny_config(**training) for training in (forward, actions)]
-    configs = [small_config("GeoffPAC"), small_config("DDPG"), *views]
+    write_columns(tmp_path, columns_of(walk_episodes(20)))
+    logged = tiny_config().offline_data(input_=str(tmp_path)).env_runners(behavior="estimated")
+    configs = [small_config("GeoffPAC"), small_config("DDPG"), *views, logged]
     seen: set[str] = set()
     for config in configs:
         result = last_result(config.evaluation(evaluation_interval=1, evaluation_duration=2))

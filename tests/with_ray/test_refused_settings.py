@@ -42,9 +42,9 @@ REFUSED = {
         lambda c: c.env_runners(sample_timeout_s=5),
         "`sample_timeout_s` is 5; .*`env_hang_timeout_s`",
     ),
-    "output": (
-        lambda c: c.offline_data(output="/tmp/somewhere"),
-        "`output` is '/tmp/somewhere'; .*`export_minari`",
+    "output_write_method": (
+        lambda c: c.offline_data(output_write_method="write_json"),
+        "`output_write_method` is 'write_json'; .*parquet",
     ),
 }
 

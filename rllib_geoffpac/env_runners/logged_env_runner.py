@@ -1,0 +1,53 @@
+"""Reads its share of the lanes from a data set: no environment, no simulation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.env import INPUT_ENV_SPACES
+from ray.rllib.env.env_runner import EnvRunner
+from ray.rllib.utils.annotations import override
+
+from rllib_geoffpac.data.survey import Survey
+from rllib_geoffpac.env_runners.behavior_env_runner import BehaviorEnvRunner
+from rllib_geoffpac.lanes.fragments import Fragment
+from rllib_geoffpac.lanes.logged import EpisodeDealer, LoggedLane
+from rllib_geoffpac.lanes.positions import LaneAnchor
+
+
+class LoggedEnvRunner(BehaviorEnvRunner):
+    """Reads lanes of a data set, whose survey comes with every request.
+
+    So a runner that was lost and rebuilt answers the same request with the same data.
+    """
+
+    @override(BehaviorEnvRunner)
+    def _make_lanes(self) -> list:
+        return []  # made by the first request
+
+    @override(EnvRunner)
+    def sample(
+        self, *, start: int, num_locksteps: int, anchor: LaneAnchor, survey: Survey
+    ) -> Fragment:
+        """Returns the fragment of locksteps [start, start + num_locksteps) of this runner's lanes.
+
+        Args:
+            start: First lockstep.
+            num_locksteps: How many.
+            anchor: A position of these lanes at or before `start`.
+            survey: Of the data set.
+        """
+        if not self._lanes:
+            dealer = EpisodeDealer(survey, self.lane_numbers, self.config.num_lanes)
+            self._lanes = [LoggedLane(dealer, lane) for lane in self.lane_numbers]
+        return super().sample(start=start, num_locksteps=num_locksteps, anchor=anchor)
+
+    @override(EnvRunner)
+    def get_spaces(self) -> dict[str, Any]:
+        spaces = (self.config.observation_space, self.config.action_space)
+        return {INPUT_ENV_SPACES: spaces, DEFAULT_MODULE_ID: spaces}
+
+    @override(EnvRunner)
+    def assert_healthy(self) -> None:
+        assert len(self._lanes) in (0, len(self.lane_numbers))

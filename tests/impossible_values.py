@@ -29,6 +29,7 @@ SHARED = {
     "grad_clip": POSITIVE,
     "kernel": ["numpy", None],
     # Learning of other algorithms, without effect here.
+    "train_batch_size": [100],
     "train_batch_size_per_learner": [100],
     "minibatch_size": [100],
     "num_epochs": [2],

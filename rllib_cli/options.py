@@ -104,6 +104,14 @@ Report = Annotated[
         "--report",
     ),
 ]
+Show = Annotated[
+    bool,
+    option(
+        "After training, print J_pi beside a random agent's, and write a picture of the curves and "
+        "a video of the policy.",
+        "--show",
+    ),
+]
 DryRun = Annotated[
     bool,
     option("Print the resolved trials, resources and folder, and start nothing.", "--dry-run"),
@@ -131,6 +139,7 @@ TRAIN_OPTIONS: dict[str, tuple[Any, Any]] = {
     "ray_num_gpus": (RayGpus, None),
     "wandb_project": (Wandb, None),
     "report": (Report, False),
+    "show": (Show, False),
     "dry_run": (DryRun, False),
     "verbose": (Verbose, False),
     "quiet": (Quiet, False),

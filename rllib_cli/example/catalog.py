@@ -8,13 +8,16 @@ from typing import Any
 from rllib_cli.errors import UserError
 from rllib_geoffpac.validation import did_you_mean
 
+QUICK_START = "quickstart"
+"""The example for a reader's first minutes: its run is shown at the end."""
+
 
 @dataclass(frozen=True)
 class Example:
     """One tuned example.
 
     Attributes:
-        id: ``folder/name``, for instance ``geoffpac/two_circle``.
+        id: ``folder/name``, for instance ``geoffpac/two_circle``; the quick start's has no folder.
         text: The YAML with its header comment.
     """
 
@@ -41,15 +44,15 @@ def list_examples() -> list[Example]:
     root = _root()
     if not root.is_dir():
         raise UserError("The tuned examples are missing from this installation; reinstall it.")
+    folders = {"": root} | {f"{f.name}/": f for f in root.iterdir() if f.is_dir()}
     return sorted(
         (
-            Example(f"{folder.name}/{file.name.removesuffix('.yaml')}", file.read_text("utf-8"))
-            for folder in root.iterdir()
-            if folder.is_dir()
+            Example(f"{place}{file.name.removesuffix('.yaml')}", file.read_text("utf-8"))
+            for place, folder in folders.items()
             for file in folder.iterdir()
             if file.name.endswith(".yaml")
         ),
-        key=lambda example: example.id,
+        key=lambda example: (example.id != QUICK_START, example.id),
     )
 
 

@@ -40,4 +40,5 @@ def example_run(
 ) -> None:
     """Train a tuned example; takes the options of 'rllib train file'."""
     example = catalog.get_example(example_id)
+    given["show"] = given["show"] or example.id == catalog.QUICK_START
     train_all(experiments.parse(example.text, source=example.id), given)

@@ -5,7 +5,7 @@ matplotlib is imported inside the functions that draw.
 
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,11 @@ class Plot:
 
 
 def plot(
-    paths: list[str], metric: str | None = None, by: list[str] | None = None, out: str | None = None
+    paths: list[str],
+    metric: str | None = None,
+    by: list[str] | None = None,
+    out: str | None = None,
+    levels: Mapping[str, Mapping[str, float]] | None = None,
 ) -> Plot:
     """Draws the results below ``paths``.
 
@@ -85,6 +89,8 @@ def plot(
             ``env`` among them, all environments share one panel.
         out: Picture to write; None for ``plot.png`` in the first folder, or in the working folder
             if that is behind a URI.
+        levels: Label -> environment -> the height of a dashed line in its panel, where there are
+            several panels.
 
     Raises:
         UserError: If there is nothing to draw, or matplotlib is missing.
@@ -100,7 +106,7 @@ def plot(
         for panel, part in panels.items()
         for key, members in reading.group(part, keys).items()
     ]
-    figure, kind = _draw(grouped, keys, metric, trials)
+    figure, kind = _draw(grouped, keys, metric, trials, levels)
     target.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(target, dpi=150)
     return Plot(target, kind, metric, keys, [row for row, _ in grouped])
@@ -175,6 +181,7 @@ def _draw(
     keys: list[str],
     metric: str,
     trials: list[TrialResult],
+    levels: Mapping[str, Mapping[str, float]] | None,
 ) -> tuple[Any, str]:
     from rllib_cli.plot import drawing
 
@@ -197,7 +204,8 @@ def _draw(
             curves.setdefault(row.panel, {})[row.label] = runs
     x_label = step_label(trials)
     if len(panels) > 1:
-        return drawing.curve_panels(curves, y_label, x_label, note), "learning curves"
+        figure = drawing.curve_panels(curves, y_label, x_label, note, levels=levels)
+        return figure, "learning curves"
     (only,) = curves.values()
     return drawing.learning_curves(only, y_label, x_label, title, note), "learning curves"
 

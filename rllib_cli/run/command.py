@@ -77,6 +77,7 @@ def train_all(loaded: list[experiments.Experiment], given: dict[str, Any]) -> No
         num_gpus=given["ray_num_gpus"],
         wandb_project=given["wandb_project"],
         report=given["report"],
+        show=given["show"],
         verbosity=int(given["verbose"]) - int(given["quiet"]),
         name_is_given=given["experiment_name"] is not None,
         command=train.command_line(),

@@ -22,6 +22,7 @@ from rllib_geoffpac.metrics import headlines
 
 if TYPE_CHECKING:
     from rllib_cli.experiment.rllib_checks import Trial
+    from rllib_cli.run.summary import Outcome
 
 OK, FAILED = 0, 1
 
@@ -38,6 +39,7 @@ class RunOptions:
         num_gpus: GPUs of the local Ray; None for all.
         wandb_project: Weights & Biases project to log to.
         report: Keep a page of the results up to date.
+        show: Compare with a random agent at the end, draw and record.
         verbosity: -1 only the result, 0 normal, 1 also where the log is.
         name_is_given: The user chose the folder's name, so an existing one is an error.
         command: The command line without ``--resume``, to print how to continue.
@@ -50,6 +52,7 @@ class RunOptions:
     num_gpus: int | None = None
     wandb_project: str | None = None
     report: bool = False
+    show: bool = False
     verbosity: int = 0
     name_is_given: bool = False
     command: Sequence[str] = ("rllib", "train")
@@ -74,6 +77,10 @@ def train(experiments: list[Experiment], options: RunOptions | None = None) -> i
     experiments, renamed = folders.choose_folders(
         experiments, options.resume, options.name_is_given
     )
+    if options.show:
+        from rllib_cli.run import show
+
+        show.check(experiments)
     if renamed:
         options = dataclasses.replace(
             options, command=[*options.command, "--experiment-name", renamed]
@@ -124,6 +131,7 @@ def _train(experiments: list[Experiment], options: RunOptions, screen: Screen) -
         if storage.is_uri(plan.experiment.folder):
             folders.write_spec(plan.experiment.folder, plan.spec)
     status = OK
+    finished: list[tuple[Experiment, Outcome]] = []
     with cluster.ray_session(options.ray_address, resources, envs, references):
         if options.ray_address is not None:
             for plan in plans:
@@ -131,10 +139,15 @@ def _train(experiments: list[Experiment], options: RunOptions, screen: Screen) -
                     plan.trials, ray.cluster_resources(), "the cluster"
                 )
         for plan in plans:
-            outcome = _run(plan, options, screen)
-            status = max(status, outcome)
-            if outcome > FAILED:
+            ended, outcome = _run(plan, options, screen)
+            finished.append((plan.experiment, outcome))
+            status = max(status, ended)
+            if ended > FAILED:
                 break
+    if options.show and status == OK:
+        from rllib_cli.run import show
+
+        show.show(finished, screen.console)
     return status
 
 
@@ -156,7 +169,8 @@ def make_plan(experiment: Experiment, options: RunOptions) -> Plan:
     return Plan(experiment, trials, spec, note)
 
 
-def _run(plan: Plan, options: RunOptions, screen: Screen) -> int:
+def _run(plan: Plan, options: RunOptions, screen: Screen) -> "tuple[int, Outcome]":
+    """Runs one experiment; returns the exit status and how its trials ended."""
     from rllib_cli.run import summary
     from rllib_cli.run.live_report import LiveReport
     from rllib_cli.run.progress import Progress
@@ -200,8 +214,8 @@ def _run(plan: Plan, options: RunOptions, screen: Screen) -> int:
             f"  {shlex.join([*options.command, '--resume'])}",
             markup=False,
         )
-        return 128 + session.signal
-    return FAILED if outcome.failed else OK
+        return 128 + session.signal, outcome
+    return (FAILED if outcome.failed else OK), outcome
 
 
 def _log_path(experiment: Experiment) -> Path:

@@ -66,6 +66,7 @@ SLOW = {
     # Folders that kill processes and wait for Ray to notice.
     "faults",
     # Files that take more than about 20 s each.
+    "test_action_values",
     "test_backends",
     "test_benchmark",
     "test_checkpoint",

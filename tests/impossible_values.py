@@ -100,6 +100,8 @@ EMPHATIC = {
     "target_update_freq": [0, *COUNT],
     "tau": [0, 1.5, -0.1, NAN, "0.5", True],
     "policy_delay": [0, *COUNT],
+    "clip_action_values": ["yes", 1, None],
+    "actor_ascends": ["both", None, True],
     "value_baseline": ["mean", True, 0.0],
     "baseline_decay": [1.0, *FRACTION],
     "overlap_coeff": NOT_NEGATIVE,

@@ -16,6 +16,28 @@ from rllib_geoffpac.lanes.seeding import action_noise
 class ActionValueReference(ReferenceLearner):
     """The whole algorithm for a config with critic="action_value"."""
 
+    def __init__(self, module, config):
+        super().__init__(module, config)
+        self.rewards, self.discounts, self.clipped = [], [], 0
+
+    def lockstep(self, transitions):
+        self.rewards += [t.reward for t in transitions]
+        self.discounts += [t.discount for t in transitions]
+        super().lockstep(transitions)
+
+    def within(self, number):
+        """A value where it could be a return: from the worst rewards for ever to the best."""
+        if not self.config.clip_action_values:
+            return number
+        worst, best, gamma = min(self.rewards), max(self.rewards), max(self.discounts)
+        low = worst / (1 - gamma) if worst < 0 else worst
+        high = best / (1 - gamma) if best > 0 else best
+        self.clipped += not low <= number <= high
+        return min(max(number, low), high)
+
+    def ascended(self, said):
+        return said[0] if self.config.actor_ascends == "first" else torch.minimum(*said)
+
     def followed(self):
         return {**self.critics, "pi": self.pi}
 
@@ -90,7 +112,8 @@ class ActionValueReference(ReferenceLearner):
             after = [t.value_successor for t in batch]
             drawn = self.draw(after, noise, self.targets["pi"])
             lowest = self.twins("q", after, drawn, self.targets["q"]).min(dim=0).values
-        q_target = [t.reward + t.discount * float(v) for t, v in zip(batch, lowest, strict=True)]
+        pairs = list(zip(batch, lowest.tolist(), strict=True))
+        q_target = [self.within(t.reward + t.discount * v) for t, v in pairs]
         if "q_u" in self.critics:
             chain = [k for k, t in enumerate(batch) if not t.cut]
             with torch.no_grad():
@@ -98,7 +121,7 @@ class ActionValueReference(ReferenceLearner):
             q_u_target = []
             for k in chain:
                 interest = self.interest(batch[k].chain_successor)
-                worth = interest * float(lowest[k]) + float(later[k])
+                worth = interest * self.within(float(lowest[k])) + float(later[k])
                 q_u_target.append(config.gamma_hat * worth)
         self.descend("q", self.twins("q", states, actions), q_target)
         if "q_u" in self.critics:
@@ -140,10 +163,12 @@ class ActionValueReference(ReferenceLearner):
     def learn_actor(self, rows, noise, weights, ratios, rhos):
         states = [t.state for t in rows]
         actions = self.draw(states, noise, self.pi.tensors)
-        worth = torch.tensor(weights, dtype=torch.float64) * self.twins("q", states, actions)[0]
+        worth = torch.tensor(weights, dtype=torch.float64) * self.ascended(
+            self.twins("q", states, actions)
+        )
         if "q_u" in self.critics:
             ratio = torch.tensor(ratios, dtype=torch.float64)
-            worth = worth + ratio * self.twins("q_u", states, actions)[0]
+            worth = worth + ratio * self.ascended(self.twins("q_u", states, actions))
         numbers = worth.tolist()
         mean = sum(numbers) / len(numbers)
         scale = sum(abs(number - mean) for number in numbers) / len(numbers)

@@ -82,6 +82,8 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         self.target_update_freq = 200
         self.tau: float | None = None
         self.policy_delay = 2
+        self.clip_action_values = False
+        self.actor_ascends = "first"
         # Departures from the paper, off by default.
         self.value_baseline: str | None = None
         self.baseline_decay = 0.99
@@ -130,6 +132,8 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         target_update_freq: int = NotProvided,
         tau: float | None = NotProvided,
         policy_delay: int = NotProvided,
+        clip_action_values: bool = NotProvided,
+        actor_ascends: str = NotProvided,
         value_baseline: str | None = NotProvided,
         baseline_decay: float = NotProvided,
         overlap_coeff: float = NotProvided,
@@ -189,6 +193,11 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             tau: Share of the learned parameters that enters the target copies after every update,
                 in place of a copy every `target_update_freq`; None: copies.
             policy_delay: With critic="action_value", updates of the critics per update of pi.
+            clip_action_values: Whether Q's targets are clipped to the range of the returns that
+                the rewards seen so far can add up to: r / (1 - gamma) of the lowest and of the
+                highest, or r itself where that is farther out. It keeps Q from diverging.
+            actor_ascends: With critic="action_value", "first": the first of the two critics, as
+                TD3; "lower": the lower one in every state and action, which is more careful.
             value_baseline: b in Z2's V(S_t) - b: None (the paper) or "ema", a running mean of V.
             baseline_decay: Decay per lockstep of the running mean and deviation of V.
             overlap_coeff: k: adds k times the running standard deviation of V to the value in Z2,
@@ -310,6 +319,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             value_estimator=self.value_estimator,
             num_actor_replayed=self.actor_replay_batch_size * self.num_lanes,
             controls_overlap=self.overlap_target is not None,
+            ascends_lower=self.actor_ascends == "lower",
         )
 
     def numbers(self) -> dict[str, float]:
@@ -349,6 +359,8 @@ class GeoffPACConfig(LaneAlgorithmConfig):
                 "a number above 0, at most 1, or None for copies every `target_update_freq`",
             ),
             ("policy_delay", *is_count(self.policy_delay, 1)),
+            ("clip_action_values", isinstance(self.clip_action_values, bool), "true or false"),
+            ("actor_ascends", *is_choice(self.actor_ascends, "first", "lower")),
             ("value_baseline", *is_choice(self.value_baseline, None, "ema")),
             (
                 "baseline_decay",

@@ -7,7 +7,7 @@ transitions enter the replay ring.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tree
@@ -17,10 +17,11 @@ from ray.rllib.utils.annotations import override
 from ray.rllib.utils.typing import StateDict
 
 from rllib_geoffpac.connectors import EmphaticTraces, LaneAligner
-from rllib_geoffpac.connectors.lane_aligner import CHAIN_START
+from rllib_geoffpac.connectors.lane_aligner import CHAIN_START, DISCOUNT
 from rllib_geoffpac.lanes.fragments import Fragment
 from rllib_geoffpac.lanes.seeding import action_noise
 from rllib_geoffpac.learners.lane_learner import LaneLearner
+from rllib_geoffpac.maths.action_values import return_range
 from rllib_geoffpac.maths.emphatic import fresh_traces
 from rllib_geoffpac.maths.moments import Moments, fresh_moments
 from rllib_geoffpac.modules import EmphaticRLModule
@@ -33,6 +34,21 @@ from rllib_geoffpac.updates.transitions import CHAIN_OBS, INTEREST, NEXT_INTERES
 COMPONENT_LEARNER_CONNECTOR = "learner_connector"
 _LOOKED_AT = 10  # replayed locksteps, for metrics
 _OVERLAP_RATE = 0.01  # step size of eta
+_TARGET_RANGE = "target_low", "target_high"
+
+
+class Seen(NamedTuple):
+    """Extremes of the data so far: the lowest reward, the highest, the largest discount."""
+
+    lowest: float = np.inf
+    highest: float = -np.inf
+    discount: float = 0.0
+
+    def after(self, rewards: np.ndarray, discounts: np.ndarray) -> Seen:
+        """With another lockstep."""
+        lowest, highest = float(rewards.min()), float(rewards.max())
+        largest = max(self.discount, float(discounts.max()))
+        return Seen(min(self.lowest, lowest), max(self.highest, highest), largest)
 
 
 class EmphaticLearner(LaneLearner):
@@ -44,6 +60,7 @@ class EmphaticLearner(LaneLearner):
     @override(TorchLearner)
     def build(self) -> None:
         super().build()
+        self.seen = Seen()
         self.aligner: LaneAligner = self._learner_connector[LaneAligner][0]
         self.traces: EmphaticTraces = self._learner_connector[EmphaticTraces][0]
         self.traces.state = self.backend.get_memory().traces
@@ -85,6 +102,7 @@ class EmphaticLearner(LaneLearner):
             replayed = self._replay(part, learn)
             self.num_locksteps += length
             look = self._look()
+            part |= self._return_ranges(part)
             for inputs in self._updates(part, replayed, now, learn):
                 yield Chunk(inputs, len(inputs.chain_start), look), learn
             time += length
@@ -145,6 +163,7 @@ class EmphaticLearner(LaneLearner):
         numbers["target_rate"] = (after % config.target_update_freq == 0).astype(np.float64)
         if config.tau is not None:
             numbers["target_rate"] = np.full(count, float(config.tau))
+        numbers |= {name: part[name] for name in _TARGET_RANGE if name in part}
         due: Any = 1.0
         if config.uses_action_values:
             due = numbers["actor_is_due"] = (after % config.policy_delay == 0).astype(np.float64)
@@ -167,6 +186,16 @@ class EmphaticLearner(LaneLearner):
         rows = config.num_lanes * (2 + replayed * with_replayed)
         noise = action_noise(config.seed, now, count // updates, updates * rows * size)
         return noise.reshape(count, rows, size)
+
+    def _return_ranges(self, part: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The range of returns after every lockstep, [T] each; none where nobody asks for it."""
+        if not (self.config.uses_action_values and self.config.clip_action_values):
+            return {}
+        ranges = []
+        for rewards, discounts in zip(part[Columns.REWARDS], part[DISCOUNT], strict=True):
+            self.seen = self.seen.after(rewards, discounts)
+            ranges.append(return_range(*self.seen))
+        return dict(zip(_TARGET_RANGE, np.array(ranges).T, strict=True))
 
     def _interests(self, part: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The columns of i(S_t) and, where it is asked for, of i(S_{t+1})."""
@@ -236,7 +265,7 @@ class EmphaticLearner(LaneLearner):
     def _get_progress(self) -> dict[str, Any]:
         memory = self.backend.get_memory()
         numbers = {name: float(value) for name, value in memory.moments._asdict().items()}
-        progress = {**super()._get_progress(), "moments": numbers}
+        progress = {**super()._get_progress(), "moments": numbers, "seen": tuple(self.seen)}
         if memory.multiplier is not None:
             progress["overlap_multiplier"] = float(memory.multiplier)
         return progress
@@ -244,6 +273,7 @@ class EmphaticLearner(LaneLearner):
     @override(LaneLearner)
     def _set_progress(self, progress: dict[str, Any]) -> None:
         super()._set_progress(progress)
+        self.seen = Seen(*progress.get("seen", ()))
         memory = self.backend.get_memory()
         numbers = (np.asarray(progress["moments"][name]) for name in Moments._fields)
         memory = memory._replace(moments=Moments(*numbers))

@@ -12,12 +12,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
+import numpy as np
+
 from rllib_geoffpac.maths.arrays import Array, namespace
 
 
 def lower(values: Sequence[Array]) -> Array:
     """min_k of K times [N]: of two critics the one that does not overestimate."""
     return reduce(namespace(values[0]).minimum, values)
+
+
+def return_range(lowest: float, highest: float, discount: float) -> tuple[float, float]:
+    """The least and the largest return that rewards in [lowest, highest] can add up to.
+
+    r + ... + discount^n r is closest to 0 for n = 0, when the episode ends at once, and farthest
+    for n -> infinity. At a discount of 1 there is no bound.
+
+    Example:
+        >>> return_range(1.0, 2.0, 0.5)
+        (1.0, 4.0)
+    """
+    if discount >= 1:
+        return -np.inf, np.inf
+    factor = 1 / (1 - discount)
+    return min(lowest, lowest * factor), max(highest, highest * factor)
 
 
 def counterfactual_action_value_loss(values: Sequence[Array], target: Array, valid: Array) -> Array:

@@ -7,11 +7,13 @@ pi'(.|S_{t+1}) (Discrete: the sum over all actions):
 
     on the current transitions and the replayed ones together
       Q_k     to  R_{t+1} + gamma_{t+1} min_k Q'_k(S_{t+1}, a')
+              (`clip_action_values`: clipped to what returns can be, as Q' in Q_u's target is)
       Q_u,k   to  gamma_hat [i(S_{t+1}) min_k Q'_k(S_{t+1}, a') + min_k Q_u'_k(S_{t+1}, a')]
       C       by its own rule
     every `policy_delay` updates, on the current transitions and `actor_replay_batch_size` replayed
     locksteps, with the C that has just learned and a_t drawn from pi(.|S_t)
       x_t   = M1_t Q_1(S_t, a_t) + C(S_t) Q_u,1(S_t, a_t)
+              (actor_ascends="lower": min_k in place of the first critic)
       pi    ascends  mean x_t / scale + eta mean min(rho_t, k) log pi(A_t|S_t),   k = `rho_clip`
       scale = mean |x_t - mean x|, and min(rho_t, k) is not differentiated
       eta   <- clip(eta + 0.01 (`overlap_target` - mean min(rho_t, k)), 0, 10)
@@ -24,9 +26,10 @@ is 0. rho enters C, F1 and the force alone. Random numbers are inputs: nothing h
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from rllib_geoffpac.maths.action_values import worth_scale
+from rllib_geoffpac.maths.action_values import lower, worth_scale
 from rllib_geoffpac.maths.arrays import Array, namespace, stop_gradient
 from rllib_geoffpac.maths.density_ratio import clip_density_ratio
 from rllib_geoffpac.maths.emphasis import mixed_emphasis
@@ -131,13 +134,17 @@ class ActionValueActor:
         return memory, Terms(z1, z2, rows.raw_rho), report
 
     def _terms(self, networks: Networks, pi: Policy, rows: ActorRows) -> tuple[Array, Array | None]:
-        """M1_t Q_1(S_t, a_t) and C(S_t) Q_u,1(S_t, a_t) [N], differentiable through a_t."""
+        """M1_t Q(S_t, a_t) and C(S_t) Q_u(S_t, a_t) [N], differentiable through a_t."""
         states = rows.batch.observations
         action = pi.action(states, rows.noise)
-        first = rows.m1 * networks("q", states, action)[0]
+        first = rows.m1 * self._ascended(networks("q", states, action))
         if not self.settings.uses_density_ratio:
             return first, None
-        return first, rows.ratio * networks("q_u", states, action)[0]
+        return first, rows.ratio * self._ascended(networks("q_u", states, action))
+
+    def _ascended(self, values: Sequence[Array]) -> Array:
+        """What the actor takes of the critics' values, K times [N]."""
+        return lower(values) if self.settings.ascends_lower else values[0]
 
     def _weigh(
         self, networks: Networks, memory: Memory, inputs: Lockstep, batch: Transitions

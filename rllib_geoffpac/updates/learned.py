@@ -176,13 +176,23 @@ def emphasis_rule(emphasis: Function, given: Given) -> tuple[Array, Array]:
 
 
 def action_value_rule(action_value: Function, given: Given) -> tuple[Array, Array]:
-    """Q: sum_k (Q_k(S_t, A_t) - R_{t+1} - gamma_{t+1} min_k Q'_k(S_{t+1}, a'))^2."""
+    """Q: sum_k (Q_k(S_t, A_t) - y_t)^2, y_t = R_{t+1} + gamma_{t+1} min_k Q'_k(S_{t+1}, a').
+
+    y_t is clipped to `target_low` and `target_high`, where they are among the numbers.
+    """
     batch, networks = given.batch, given.networks
     following = networks("q", batch.next_observations, given.next_action, target=True)
-    target = q_target(batch.rewards, batch.discount, following)
+    target = _clipped(q_target(batch.rewards, batch.discount, following), given.numbers)
     taken = networks.encode(batch.actions, batch.rewards)
     loss = critic_loss(action_value(batch.observations, taken), target)
     return loss, loss
+
+
+def _clipped(value: Array, numbers: Mapping[str, Array]) -> Array:
+    """A value [N] kept in the range that returns can have, if there is one."""
+    if "target_low" not in numbers:
+        return value
+    return value.clip(numbers["target_low"], numbers["target_high"])
 
 
 def counterfactual_action_value_rule(
@@ -193,7 +203,7 @@ def counterfactual_action_value_rule(
     state_and_action = batch.next_observations, given.next_action
     target = counterfactual_action_value_target(
         batch.next_interest,
-        lower(networks("q", *state_and_action, target=True)),
+        _clipped(lower(networks("q", *state_and_action, target=True)), given.numbers),
         lower(networks("q_u", *state_and_action, target=True)),
         gamma_hat=given.numbers["gamma_hat"],
     )

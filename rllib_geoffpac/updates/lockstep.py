@@ -32,6 +32,7 @@ class EmphaticSettings:
         value_estimator: How V learns.
         num_actor_replayed: How many of the replayed transitions the actor learns from.
         controls_overlap: Whether there is an `overlap_target`.
+        ascends_lower: Whether the actor ascends the lower of two action values, not the first.
     """
 
     functions: tuple[LearnedFunction, ...]
@@ -43,6 +44,7 @@ class EmphaticSettings:
     value_estimator: str = "td"
     num_actor_replayed: int = 0
     controls_overlap: bool = False
+    ascends_lower: bool = False
 
     @property
     def weights_scores(self) -> bool:

@@ -132,6 +132,8 @@ class Run:
         if self.config.uses_action_values:
             due = (seed * CHUNK + 1 + np.arange(CHUNK)) % self.config.policy_delay == 0
             numbers["actor_is_due"] = due * 1.0
+            if self.config.clip_action_values:
+                numbers |= {"target_low": np.full(CHUNK, -0.4), "target_high": np.full(CHUNK, 0.5)}
             size = self.module.distribution.noise_size
             rows = LANES + REPLAYED + LANES + self.config.actor_replay_batch_size * LANES
             noise = [rng.random((CHUNK, rows, size)), rng.random((REPLAYED, size))]
@@ -207,7 +209,13 @@ CASES = {
     "ace_with_actor_replay": (ACEConfig, {"actor_replay_batch_size": 2, "num_lanes": 4}, {}),
     "action_values": (
         GeoffPACConfig,
-        {**GEOFF_PAC, **ACTION_VALUE, "policy_distribution": "truncated_gaussian"},
+        {
+            **GEOFF_PAC,
+            **ACTION_VALUE,
+            "policy_distribution": "truncated_gaussian",
+            "clip_action_values": True,
+            "actor_ascends": "lower",
+        },
         {},
     ),
     "action_values_of_a_beta": (

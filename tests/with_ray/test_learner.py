@@ -169,6 +169,10 @@ CONFIGS = {
         "replay_batch_size": 0,
         "overlap_target": 1.0,
         "policy_delay": 1,
+        "gamma": 0.5,
+        "action_value_lr": 0.05,
+        "clip_action_values": True,
+        "actor_ascends": "lower",
     },
     "forward view, soft copies": {"view": "forward", "tau": 0.2, "lambda_1": 0.0},
     "Off-PAC with interest": {"algorithm": "OffPAC", "interest_fn": interest},
@@ -208,11 +212,14 @@ def reference_history(name: str) -> list[tuple[dict, np.ndarray, np.ndarray, flo
             named = reference_parameters(reference, module)
             f1, f2 = reference.traces()
             history.append(({n: t.copy() for n, t in named.items()}, f1, f2, reference.eta))
+    # A bound that never binds would not be tested.
+    assert not algo.config.clip_action_values or reference.clipped > 10
     return history
 
 
 # `test_backends` holds the compiled backend to torch in these; to compile each again is dear.
 ON_TORCH_ALONE = {
+    "forward view, soft copies",
     "forward view",
     "learned emphasis, backward, COP-TD",
     "ACE with a learned emphasis and TDRC",

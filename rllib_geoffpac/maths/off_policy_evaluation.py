@@ -53,7 +53,7 @@ class Fits(NamedTuple):
     l: np.ndarray  # noqa: E741  (visits)
     q_l: np.ndarray
     density_ratio: np.ndarray  # c(S_t), up to a factor
-    emphasis: np.ndarray  # m(S_t) of that c, with the same factor
+    emphasis: np.ndarray  # m(S_t) of that c, up to a factor
 
 
 class Estimate(NamedTuple):
@@ -184,32 +184,47 @@ def doubly_robust(data: Data, gamma_hat: float, fits: Fits) -> Estimate:
 
 
 def _correction(data: Data, gamma_hat: float, fits: Fits) -> Estimate:
-    following, scale = data.episodes.following, fits.density_ratio.mean()
+    following, (c, m) = data.episodes.following, normalised_weights(data, fits)
     w, per_cycle = _relative(data, fits)
     q_w = fits.q_u - per_cycle * fits.q_l
-    counterfactual = fits.density_ratio * data.rho * (gamma_hat * following(w) - q_w)
+    counterfactual = c * data.rho * (gamma_hat * following(w) - q_w)
     delta = data.rewards + data.discounts * following(fits.v) - fits.q
-    return state_mean((counterfactual + fits.emphasis * data.rho * delta) / scale, data.episodes)
+    return state_mean(counterfactual + m * data.rho * delta, data.episodes)
 
 
 def density_ratio_weighting(data: Data, gamma_hat: float, fits: Fits) -> Estimate:
-    """J_gamma_hat = E_mu[m rho R] / E_mu[c], with the emphasis m of c; neither v nor q enter it.
+    """J_gamma_hat = E_mu[m rho R], with the emphasis m of c; neither v nor q enter it.
 
     They enter its influence, that of c and m fitted with ratios (their rules know no q):
-    c (i v - J + gamma_hat rho w(S') - w) + m (rho (R + gamma v(S')) - v), w as for the doubly
-    robust estimator, beside the influence of the first states. Below gamma_hat = 1, where c passes
-    through the teleports with their ratios, it has -c gamma_hat (rho - 1) E_mu[w], too.
+
+        c (i v - J + gamma_hat rho w(S') - w) + m (rho (R + gamma v(S')) - v - k (rho - 1)),
+
+    w and J as for the doubly robust estimator, k = E_mu[m rho R] / E_mu[i c] from normalising m,
+    beside the influence of the first states. Below gamma_hat = 1, where c passes through the
+    teleports with their ratios, it has -c gamma_hat (rho - 1) E_mu[w], too.
     """
-    following, scale = data.episodes.following, fits.density_ratio.mean()
-    value = float((fits.emphasis * data.rho * data.rewards).mean() / scale)
+    following, (c, m) = data.episodes.following, normalised_weights(data, fits)
+    value = float((m * data.rho * data.rewards).mean())
     w, per_cycle = _relative(data, fits)
     visits = data.interest * fits.v - per_cycle + gamma_hat * data.rho * following(w) - w
     if gamma_hat < 1:
         visits -= gamma_hat * (data.rho - 1) * w.mean()
     rewards = data.rho * (data.rewards + data.discounts * following(fits.v)) - fits.v
-    errors = (fits.density_ratio * visits + fits.emphasis * rewards) / scale
+    rewards -= value / (data.interest * c).mean() * (data.rho - 1)
+    errors = state_mean(c * visits + m * rewards, data.episodes)
     plug_in = objective(means(fits.u, fits.l, data.episodes), gamma_hat)
-    return Estimate(value, plug_in.influence + state_mean(errors, data.episodes).influence)
+    return Estimate(value, plug_in.influence + errors.influence)
+
+
+def normalised_weights(data: Data, fits: Fits) -> tuple[np.ndarray, np.ndarray]:
+    """c and m [N] with the means that they must have.
+
+    E_mu[c] = 1 and E_mu[m rho (1 - gamma)] = E_mu[i c], which is the sum of m's rule over all
+    states: what enters by i c leaves by the discounts.
+    """
+    c = fits.density_ratio / fits.density_ratio.mean()
+    leaving = (fits.emphasis * data.rho * (1 - data.discounts)).mean()
+    return c, fits.emphasis * (data.interest * c).mean() / leaving
 
 
 def _relative(data: Data, fits: Fits) -> tuple[np.ndarray, float]:

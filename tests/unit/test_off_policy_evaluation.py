@@ -225,8 +225,13 @@ ESTIMATE_MUTANTS = {
         tabular_evaluation, "flow(data.rho * data.discounts).T", "flow(data.rho).T",
         "density_ratio_weighting",
     ),
+    "the emphasis not normalised": (
+        off_policy_evaluation, "fits.emphasis * (data.interest * c).mean() / leaving",
+        "fits.emphasis", "density_ratio_weighting",
+    ),
     "C not normalised": (
-        off_policy_evaluation, "data.rewards).mean() / scale)", "data.rewards).mean())",
+        off_policy_evaluation, "c = fits.density_ratio / fits.density_ratio.mean()",
+        "c = fits.density_ratio",
         "density_ratio_weighting",
     ),
 }  # fmt: skip
@@ -253,11 +258,19 @@ INFLUENCE_MUTANTS = {
         "return plug_in", "fitted_q",
     ),
     "the error of q_u is forgotten": (
-        off_policy_evaluation, "(counterfactual + fits.emphasis",
-        "(0 * counterfactual + fits.emphasis", "doubly_robust",
+        off_policy_evaluation, "(counterfactual + m * data.rho",
+        "(0 * counterfactual + m * data.rho", "doubly_robust",
     ),
     "q for v in the influence of ratios": (
         off_policy_evaluation, "following(fits.v)) - fits.v", "following(fits.v) - fits.q)",
+        "density_ratio_weighting",
+    ),
+    "the mean of the emphasis is taken as given": (
+        off_policy_evaluation, "rewards -= value /", "rewards -= 0 * value /",
+        "density_ratio_weighting",
+    ),
+    "the ratios of teleports are taken as given": (
+        off_policy_evaluation, "visits -= gamma_hat", "visits -= 0 * gamma_hat",
         "density_ratio_weighting",
     ),
 }  # fmt: skip
@@ -293,4 +306,4 @@ def test_mistakes_in_an_estimator_are_noticed(mistake, mutate):
 def test_mistakes_in_an_influence_are_noticed(mistake, mutate):
     *change, name = INFLUENCE_MUTANTS[mistake]
     mutate(*change)
-    assert max(influence_error(name, gamma_hat) for gamma_hat in (0.0, 0.3)) > 2e-2
+    assert max(influence_error(name, gamma_hat) for gamma_hat in (0.0, 0.3)) > 1e-2

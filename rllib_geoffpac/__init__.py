@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
     from rllib_geoffpac.maths.emphatic import emphatic_traces
     from rllib_geoffpac.maths.finite_mdp import FiniteMDP
+    from rllib_geoffpac.offline_evaluation.checkpoint import evaluate_offline
     from rllib_geoffpac.probe import policy_gradient
 
 __version__ = "2.0.0"
@@ -44,6 +45,7 @@ __all__ = [
     "TD3Config",
     "__version__",
     "emphatic_traces",
+    "evaluate_offline",
     "policy_gradient",
     "register",
 ]
@@ -51,6 +53,7 @@ __all__ = [
 _HOME_OF = {
     "FiniteMDP": "rllib_geoffpac.maths.finite_mdp",
     "emphatic_traces": "rllib_geoffpac.maths.emphatic",
+    "evaluate_offline": "rllib_geoffpac.offline_evaluation.checkpoint",
     "policy_gradient": "rllib_geoffpac.probe",
 }
 

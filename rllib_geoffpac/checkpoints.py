@@ -14,6 +14,7 @@ import hashlib
 import io
 import json
 import os
+import pickle
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -22,11 +23,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow.fs
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.utils.annotations import override
 from ray.rllib.utils.checkpoints import Checkpointable
 
 MANIFEST = "geoffpac_manifest.json"
 WEIGHTS = "weights.npz"
+CONSTRUCTION = "class_and_ctor_args.pkl"
+"""Where RLlib keeps an algorithm's config."""
 FORMAT = 2
 _BLOCK = 1 << 20
 
@@ -152,6 +156,16 @@ def read_weights(path: str | Path) -> dict[str, np.ndarray]:
     """The parameters in a checkpoint's folder, by name; nothing is unpickled."""
     with np.load(Path(path, WEIGHTS), allow_pickle=False) as arrays:
         return dict(arrays)
+
+
+def read_config(path: str | Path) -> AlgorithmConfig:
+    """The config of any RLlib algorithm, from the folder of its checkpoint: it is unpickled."""
+    stored = pickle.loads(Path(path, CONSTRUCTION).read_bytes())
+    arguments, keywords = stored["ctor_args_and_kwargs"]
+    config = keywords.get("config", arguments[0] if arguments else None)
+    if isinstance(config, dict):
+        config = AlgorithmConfig.from_state(config)
+    return config.copy(copy_frozen=False)
 
 
 def verify(path: str | Path, filesystem: pyarrow.fs.FileSystem | None = None) -> list[str]:

@@ -85,20 +85,13 @@ def load_config(checkpoint: Path, weights_only: bool) -> Any:
         return _config_from_json(checkpoint)
     _check_manifest(checkpoint)
     look_in_working_folder()  # for callbacks and other code that the run was given from there
-    path = checkpoint / "class_and_ctor_args.pkl"
-    try:
-        with open(path, "rb") as file:
-            stored = pickle.load(file)
-        arguments, keywords = stored["ctor_args_and_kwargs"]
-        config = keywords.get("config", arguments[0] if arguments else None)
-        if isinstance(config, dict):
-            from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+    from rllib_geoffpac.checkpoints import CONSTRUCTION, read_config
 
-            config = AlgorithmConfig.from_state(config)
-        return config.copy(copy_frozen=False)
+    try:
+        return read_config(checkpoint)
     except Exception as error:
         raise UserError(
-            f"The checkpoint {str(checkpoint)!r} cannot be read: {path.name}: "
+            f"The checkpoint {str(checkpoint)!r} cannot be read: {CONSTRUCTION}: "
             f"{type(error).__name__}: {exception_summary(error)}"
         ) from None
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from rllib_cli.errors import UserError
 from rllib_cli.options import Env, option
 
 
@@ -17,7 +18,37 @@ class VideoFormat(str, Enum):
 
 def evaluate(
     checkpoint: Annotated[str, typer.Argument(help="A checkpoint of a trial: folder or URI.")],
-    episodes: Annotated[int, option("Number of episodes (default: 10).", "--episodes")] = 10,
+    episodes: Annotated[
+        int | None, option("Number of episodes (default: 10).", "--episodes")
+    ] = None,
+    data: Annotated[
+        str | None,
+        option(
+            "Play nothing: estimate J_pi, J_mu and J_gamma_hat from logged data, a folder or URI "
+            "of episodes or minari:DATASET-ID.",
+            "--data",
+            metavar="DATASET",
+        ),
+    ] = None,
+    gamma_hat: Annotated[
+        float | None,
+        option("With --data: of J_gamma_hat (default: the checkpoint's).", "--gamma-hat"),
+    ] = None,
+    behavior: Annotated[
+        str | None,
+        option(
+            "With --data: mu, uniform, estimated or package.module:name (default: the "
+            "checkpoint's); log-densities in the data come before uniform.",
+            "--behavior",
+        ),
+    ] = None,
+    updates: Annotated[
+        int | None,
+        option(
+            "With --data: learning steps of each network that is fitted (default: 5000).",
+            "--updates",
+        ),
+    ] = None,
     env: Env = None,
     deterministic: Annotated[
         bool,
@@ -42,13 +73,33 @@ def evaluate(
         ),
     ] = False,
 ) -> None:
-    """Roll a checkpoint's target policy out, and print J_pi and return with standard errors."""
+    """Roll a checkpoint's target policy out, and print J_pi and return with standard errors.
+
+    With --data, estimate its objectives from logged data instead.
+    """
+    if data is not None:
+        from rllib_cli.evaluate import logged
+
+        played = {"--episodes": episodes, "--env": env, "--video-dir": video_dir}
+        logged.evaluate_logged_command(
+            checkpoint,
+            logged.LoggedOptions(
+                data, gamma_hat, behavior, deterministic, updates, seed, weights_only
+            ),
+            [flag for flag, value in played.items() if value is not None],
+            out,
+        )
+        return
+    estimated = {"--gamma-hat": gamma_hat, "--behavior": behavior, "--updates": updates}
+    for flag, value in estimated.items():
+        if value is not None:
+            raise UserError(f"{flag} is for logged data: give them with --data, or leave it out.")
     from rllib_cli.evaluate import measure as evaluation
 
     evaluation.evaluate_command(
         checkpoint,
         evaluation.EvaluateOptions(
-            episodes=episodes,
+            episodes=10 if episodes is None else episodes,
             env=env,
             deterministic=deterministic,
             seed=seed,

@@ -9,7 +9,7 @@ from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.evaluate import checkpoints
 from rllib_cli.screen import Screen
 
-_TRUST_NOTE = (
+TRUST_NOTE = (
     "This checkpoint is loaded with pickle, which can run code: use only those you trust, "
     "or --weights-only."
 )
@@ -125,12 +125,11 @@ def check_options(checkpoint: str | Path, options: EvaluateOptions) -> str:
 
 def evaluate_command(checkpoint: str, options: EvaluateOptions, out: str | None) -> None:
     """``rllib evaluate``: evaluates, prints, and writes JSON."""
-    if out is not None and not Path(out).absolute().parent.is_dir():
-        raise UserError(f"--out {out!r}: the folder does not exist.")
+    check_out(out)
     place = check_options(checkpoint, options)
     with Screen() as screen:
         if not options.weights_only:
-            screen.console.print(_TRUST_NOTE, style="dim", markup=False)
+            screen.console.print(TRUST_NOTE, style="dim", markup=False)
         try:
             result = evaluate(place, options)
         except (UserError, KeyboardInterrupt):
@@ -145,6 +144,12 @@ def evaluate_command(checkpoint: str, options: EvaluateOptions, out: str | None)
         if out is not None:
             Path(out).write_text(json.dumps(asdict(result), indent=2) + "\n")
             screen.console.print(f"Written: {out}", markup=False)
+
+
+def check_out(out: str | None) -> None:
+    """Raises UserError if the file can't be written for want of its folder."""
+    if out is not None and not Path(out).absolute().parent.is_dir():
+        raise UserError(f"--out {out!r}: the folder does not exist.")
 
 
 def describe(result: Evaluation) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -36,6 +36,9 @@ from rllib_geoffpac.lanes.stream_identity import why_not_recordable
 from rllib_geoffpac.metrics import Metric, metrics_of
 from rllib_geoffpac.updates.choice import why_not_fast
 from rllib_geoffpac.validation import unknown_key_message
+
+if TYPE_CHECKING:
+    from rllib_geoffpac.offline_evaluation.evaluation import OfflineEvaluation
 
 
 class LaneAlgorithmConfig(DataConfig):
@@ -317,6 +320,14 @@ class LaneAlgorithmConfig(DataConfig):
     def exported_policy(self, weights: dict[str, Any]) -> tuple[ExportedPolicy, dict[str, Any]]:
         """pi with these weights as a plain torch module, and what it says of itself."""
         return exported_policy(self, weights)
+
+    def evaluate_on_data(
+        self, weights: Mapping[str, np.ndarray], data: str, **options: Any
+    ) -> OfflineEvaluation:
+        """Estimates the objectives of pi from logged data; see `evaluate_config` there."""
+        from rllib_geoffpac.offline_evaluation.checkpoint import evaluate_config
+
+        return evaluate_config(self, weights, data, **options)
 
     @override(AlgorithmConfig)
     def get_evaluation_config_object(self) -> AlgorithmConfig | None:

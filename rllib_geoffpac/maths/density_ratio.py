@@ -16,7 +16,7 @@ def density_ratio_loss(
     target_density_ratio: Array,
     rho: Array,
     *,
-    gamma_hat: float,
+    gamma_hat: Array | float,
     valid: Array,
 ) -> Array:
     """Half the mean squared error of the gamma_hat-discounted COP rule (paper, Eq. c_td).
@@ -29,7 +29,7 @@ def density_ratio_loss(
             after a termination the first state of the next episode.
         target_density_ratio: [N] C'(S_t) of the target network, without gradient.
         rho: [N] rho_t.
-        gamma_hat: degree of counterfactualness.
+        gamma_hat: degree of counterfactualness; [N] where transitions differ in it.
         valid: [N] 1 or 0.
 
     Returns:

@@ -159,6 +159,15 @@ def per_decision_weights(data: Data, gamma_hat: float) -> np.ndarray:
     return rho * episodes.forward(data.interest * ratio, data.discounts * rho)
 
 
+def reward_mass(data: Data, weights: np.ndarray) -> float:
+    """What weights [N] of the rewards add up to, as a fraction of what they must: 1 if all is well.
+
+    E_mu[M_t rho_t (1 - gamma_{t+1})] = E[i], with the same i in all states: what enters at every
+    state leaves by the discounts. Heavy tails that no sample has hit are missing here.
+    """
+    return float((weights * (1 - data.discounts)).mean() / data.interest.mean())
+
+
 def fitted_q(data: Data, gamma_hat: float, fits: Fits) -> Estimate:
     """J_gamma_hat by fitted Q evaluation: the four means of the fitted u and l.
 

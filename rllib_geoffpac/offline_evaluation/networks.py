@@ -1,14 +1,13 @@
 """The fitted functions of off-policy evaluation as small networks with target copies.
 
-Two networks. One has the action values of a state and an action,
+Three networks. One has the action values of a state and an action,
 
     q   <- R + gamma E_pi[q(S', a')],
     q_u <- gamma_hat E_pi[i(S') q(S', a') + q_u(S', a')],  q_l <- gamma_hat E_pi[1 + q_l(S', a')],
 
-with nothing after an episode's end, and no importance ratio. The other has the weights of a state,
-C and its emphasis M, by the rules of `maths.density_ratio` and `maths.emphasis`, where an episode's
-end leads to a first state of the data. All gamma_hats that are asked for are outputs of the same
-two networks.
+with nothing after an episode's end, and no importance ratio. The others have the weights of a
+state, C and its emphasis M, by the rules of `maths.density_ratio` and `maths.emphasis`, where an
+episode's end leads to a first state of the data.
 """
 
 from __future__ import annotations
@@ -21,17 +20,21 @@ import numpy as np
 import torch
 from torch import nn
 
+from rllib_geoffpac.learners.threads import use_one_thread
 from rllib_geoffpac.maths.arrays import softplus
 from rllib_geoffpac.maths.density_ratio import density_ratio_loss
 from rllib_geoffpac.maths.emphasis import emphasis_loss, emphasis_target
 from rllib_geoffpac.maths.off_policy_evaluation import Data, Fits
 from rllib_geoffpac.modules.mlp import make_mlp
 
-RHO_CAP = 20.0
+RHO_CAP = 10.0
 """Largest ratio from which C and M learn: squared errors of larger ones would drown all others."""
-_BATCH = 256
-_TARGET_RATE = 0.01
+_BATCH = 512
+# Fast, so that values and weights pass through a long episode within few updates.
+_TARGET_RATE = 0.05
 _LEARNING_RATE = 1e-3
+_WEIGHT_DECAY = 0.1
+_UPDATES_PER_LEVEL, _ROWS_OF_LEVEL = 50, 4096
 _ROWS_AT_ONCE = 20_000
 
 
@@ -48,213 +51,218 @@ class Inputs:
 def fit_networks(
     data: Data,
     inputs: Inputs,
-    gamma_hats: Sequence[float],
+    gamma_hat: float,
     *,
     hiddens: Sequence[int] = (64, 64),
-    updates: int = 20_000,
+    updates: int = 5_000,
     seed: int = 0,
-) -> list[Fits]:
-    """Fits all functions for every gamma_hat; the same seed gives the same fits.
+    with_weights: bool = True,
+) -> Fits:
+    """Fits all functions for one gamma_hat; the same seed gives the same fits.
 
     Args:
         data: N logged transitions.
         inputs: The same as the networks see them.
-        gamma_hats: in [0, 1].
+        gamma_hat: in [0, 1].
         hiddens: Units of the hidden layers.
         updates: Learning steps of each network.
         seed: Of the initial weights and of the batches.
+        with_weights: Whether C and M are fitted, which need ratios; otherwise they are NaN.
     """
+    use_one_thread()  # the number of threads changes the last bits
+    columns = _Columns(data, inputs, gamma_hat)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        values = _Values(data, inputs, gamma_hats, hiddens)
-        weights = _Weights(data, inputs, gamma_hats, hiddens)
-        for network in (values, weights):
-            _learn(network, updates, np.random.default_rng([seed, updates]))
-    v, q, q_u, q_l, mean_u, mean_l = values.at_data()
-    ratios, emphases = weights.at_data()
-    return [
-        Fits(
-            v=v,
-            q=q,
-            u=data.interest * v + mean_u[k],
-            q_u=q_u[k],
-            l=1 + mean_l[k],
-            q_l=q_l[k],
-            density_ratio=ratios[k],
-            emphasis=emphases[k],
+        values = _Values(columns, hiddens)
+        _learn(values, updates, np.random.default_rng([seed, 0]))
+        ratio = emphasis = np.full(columns.size, np.nan)
+        if with_weights:
+            weights = _Weights(columns, hiddens)
+            _learn(weights, updates, np.random.default_rng([seed, 1]))
+            ratio, emphasis = weights.at_data()
+    (q, q_u, q_l), (v, mean_u, mean_l) = values.at_data()
+    u = data.interest * v + mean_u
+    return Fits(v, q, u, q_u, 1 + mean_l, q_l, ratio, emphasis)
+
+
+class _Columns:
+    """The data as tensors, and the sizes of what is learned from them."""
+
+    def __init__(self, data: Data, inputs: Inputs, gamma_hat: float):
+        self.gamma_hat, self.size = gamma_hat, len(data.rewards)
+        self.states, self.actions, self.candidates, self.chances = (
+            torch.from_numpy(column)
+            for column in (inputs.states, inputs.actions, inputs.candidates, inputs.chances)
         )
-        for k in range(len(gamma_hats))
-    ]
-
-
-def _learn(network: _Network, updates: int, rng: np.random.Generator) -> None:
-    optimizer = torch.optim.Adam(network.net.parameters(), lr=_LEARNING_RATE, fused=True)
-    for step in range(updates):
-        for group in optimizer.param_groups:
-            group["lr"] = _LEARNING_RATE * max(0.1, 1 - step / updates)
-        loss = network.loss(torch.from_numpy(rng.integers(network.size, size=_BATCH)), rng)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(network.net.parameters(), 10.0)
-        optimizer.step()
-        with torch.no_grad():
-            pairs = zip(network.target.parameters(), network.net.parameters(), strict=True)
-            for kept, learned in pairs:
-                kept.lerp_(learned, _TARGET_RATE)
-
-
-class _Network:
-    """A network, its slowly following copy, and the columns of the data as tensors."""
-
-    net: nn.Module
-    target: nn.Module
-
-    def __init__(self, data: Data, inputs: Inputs, gamma_hats: Sequence[float]):
-        self.data, self.gamma_hats = data, torch.tensor(gamma_hats, dtype=torch.float32)
-        self.size, ends = len(data.rewards), data.episodes.ends
-        self.states = torch.from_numpy(inputs.states)
-        self.rewards, self.discounts, self.interest, self.rho = (
+        going_on = np.ones(self.size)
+        going_on[data.episodes.ends] = 0
+        self.rewards, self.discounts, self.interest, self.rho, self.going_on = (
             torch.from_numpy(np.asarray(column, np.float32))
-            for column in (data.rewards, data.discounts, data.interest, data.rho)
+            for column in (data.rewards, data.discounts, data.interest, data.rho, going_on)
         )
-        going_on = np.ones(self.size, np.float32)
-        going_on[ends] = 0
-        self.going_on = torch.from_numpy(going_on)
-        lengths = data.episodes.lengths
-        # What a gamma adds up over an episode: outputs in these units are all of the size of 1.
-        self.visits = np.array([_horizon(gamma_hat, lengths) for gamma_hat in gamma_hats])
-        self.rewarded = _horizon(float(data.discounts.max(initial=0)), lengths)
+        self.starts = torch.from_numpy(data.episodes.starts)
+        self.ends = torch.from_numpy(data.episodes.ends)
+        # What a discount adds up to over an episode: in these units all outputs are about 1.
+        length = float(data.episodes.lengths.mean())
+        self.visits = _horizon(gamma_hat, length)
+        self.rewarded = _horizon(float(data.discounts.max()), length)
+        self.reward = float(np.sqrt(np.mean(np.square(data.rewards)))) or 1.0
 
-    def build(self, inputs: int, outputs: int, hiddens: Sequence[int]) -> None:
-        """Makes the network and its copy."""
-        self.net = make_mlp(inputs, list(hiddens), outputs)
-        self.target = copy.deepcopy(self.net).requires_grad_(False)
+    def following(self, rows: torch.Tensor) -> torch.Tensor:
+        """The next transitions of the same episodes; after an end, any."""
+        return (rows + 1).clamp(max=self.size - 1)
+
+
+class _Learner:
+    """Networks and their slowly following copies."""
+
+    def __init__(self, columns: _Columns, networks: list[nn.Module]):
+        self.columns = columns
+        self.networks = nn.ModuleList(networks)
+        self.targets = copy.deepcopy(self.networks).requires_grad_(False)
 
     def loss(self, rows: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
         """What to descend on the given transitions."""
         raise NotImplementedError
 
 
-class _Values(_Network):
-    """q, q_u and q_l: outputs [1 + 2 G], in units of their horizons."""
+def _learn(learner: _Learner, updates: int, rng: np.random.Generator) -> None:
+    learned, kept = list(learner.networks.parameters()), list(learner.targets.parameters())
+    optimizer = torch.optim.AdamW(
+        learned, lr=_LEARNING_RATE, weight_decay=_WEIGHT_DECAY, fused=True
+    )
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, updates)
+    for _ in range(updates):
+        rows = torch.from_numpy(rng.integers(learner.columns.size, size=_BATCH))
+        optimizer.zero_grad(set_to_none=True)
+        learner.loss(rows, rng).backward()
+        optimizer.step()
+        schedule.step()
+        with torch.no_grad():
+            for slow, fast in zip(kept, learned, strict=True):
+                slow.lerp_(fast, _TARGET_RATE)
 
-    def __init__(
-        self, data: Data, inputs: Inputs, gamma_hats: Sequence[float], hiddens: Sequence[int]
-    ):
-        super().__init__(data, inputs, gamma_hats)
-        self.actions = torch.from_numpy(inputs.actions)
-        self.candidates = torch.from_numpy(inputs.candidates)
-        self.chances = torch.from_numpy(inputs.chances)
-        self.count = len(gamma_hats)
-        reward = float(np.sqrt(np.mean(np.square(data.rewards)))) or 1.0
-        value = reward * self.rewarded
-        scale = [value, *(value * self.visits), *self.visits]
-        self.scale = torch.tensor(scale, dtype=torch.float32)
-        size = self.states.shape[1] + self.actions.shape[1]
-        self.build(size, 1 + 2 * self.count, hiddens)
+
+class _Values(_Learner):
+    """q, q_u and q_l, three outputs of one network."""
+
+    def __init__(self, columns: _Columns, hiddens: Sequence[int]):
+        size = columns.states.shape[1] + columns.actions.shape[1]
+        super().__init__(columns, [make_mlp(size, list(hiddens), 3)])
+        value = columns.reward * columns.rewarded
+        self.scale = torch.tensor([value, value * columns.visits, columns.visits])
 
     def loss(self, rows: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
-        following = (rows + 1).clamp(max=self.size - 1)
-        going_on = self.going_on[rows][:, None]
-        v, u, l = self._means(following)  # noqa: E741
-        u = self.interest[following][:, None] * v + u
-        target = torch.cat(
-            [
-                self.rewards[rows][:, None] + going_on * self.discounts[rows][:, None] * v,
-                going_on * self.gamma_hats * u,
-                going_on * self.gamma_hats * (1 + l),
-            ],
-            dim=1,
-        )
-        outputs = self.net(torch.cat([self.states[rows], self.actions[rows]], dim=1))
-        return ((outputs - target / self.scale) ** 2).sum(dim=1).mean()
+        data, following = self.columns, self.columns.following(rows)
+        v, u, l = self._means(following).unbind(dim=1)  # noqa: E741
+        kept = data.gamma_hat * data.going_on[rows]
+        target = [
+            data.rewards[rows] + data.discounts[rows] * v,
+            kept * (data.interest[following] * v + u),
+            kept * (1 + l),
+        ]
+        outputs = self.networks[0](torch.cat([data.states[rows], data.actions[rows]], dim=1))
+        return ((outputs - torch.stack(target, dim=1) / self.scale) ** 2).sum(dim=1).mean()
 
-    def _means(self, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """E_pi of q [B, 1], q_u and q_l [B, G] by the target copy."""
-        candidates = self.candidates[rows]
-        states = self.states[rows][:, None].expand(-1, candidates.shape[1], -1)
-        with torch.no_grad():
-            outputs = self.target(torch.cat([states, candidates], dim=2)) * self.scale
-            mean = (self.chances[rows][:, :, None] * outputs).sum(dim=1)
-        return mean.split([1, self.count, self.count], dim=1)
+    @torch.no_grad()
+    def _means(self, rows: torch.Tensor) -> torch.Tensor:
+        """E_pi of q, q_u and q_l by the target copy: [B, 3]."""
+        candidates = self.columns.candidates[rows]
+        states = self.columns.states[rows][:, None].expand(-1, candidates.shape[1], -1)
+        outputs = self.targets[0](torch.cat([states, candidates], dim=2))
+        return (self.columns.chances[rows][:, :, None] * outputs).sum(dim=1) * self.scale
 
-    def at_data(self) -> tuple[np.ndarray, ...]:
-        """v, q [N], q_u, q_l [G, N], and their means over pi's actions [G, N]."""
-        taken, means = [], []
-        with torch.no_grad():
-            for rows in torch.arange(self.size).split(_ROWS_AT_ONCE):
-                pair = torch.cat([self.states[rows], self.actions[rows]], dim=1)
-                taken.append(self.target(pair) * self.scale)
-                means.append(torch.cat(self._means(rows), dim=1))
-        at_actions = torch.cat(taken).numpy().astype(np.float64).T
-        mean = torch.cat(means).numpy().astype(np.float64).T
-        split = 1 + self.count
-        return (
-            mean[0],
-            at_actions[0],
-            at_actions[1:split],
-            at_actions[split:],
-            mean[1:split],
-            mean[split:],
-        )
-
-
-class _Weights(_Network):
-    """C and its emphasis M: outputs [2 G], before a softplus, M in units of its horizon."""
-
-    def __init__(
-        self, data: Data, inputs: Inputs, gamma_hats: Sequence[float], hiddens: Sequence[int]
-    ):
-        super().__init__(data, inputs, gamma_hats)
-        self.rho = self.rho.clip(max=RHO_CAP)
-        self.starts = torch.from_numpy(data.episodes.starts)
-        self.count = len(gamma_hats)
-        self.build(self.states.shape[1], 2 * self.count, hiddens)
-
-    def loss(self, rows: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
-        # Where the next episode begins does not depend on how this one ends.
-        first = self.starts[torch.from_numpy(rng.integers(len(self.starts), size=len(rows)))]
-        going_on = self.going_on[rows]
-        following = torch.where(going_on > 0, (rows + 1).clamp(max=self.size - 1), first)
-        ratios, emphases = self._weights(self.net, following)
-        with torch.no_grad():
-            old_ratios, old_emphases = self._weights(self.target, rows)
-        rho, valid = self.rho[rows], torch.ones(len(rows))
-        loss = torch.zeros(())
-        for k, gamma_hat in enumerate(self.gamma_hats.tolist()):
-            # At 1 the chain itself has no restarts: there every first state is one.
-            kept = gamma_hat if gamma_hat < 1 else going_on
-            loss = loss + density_ratio_loss(
-                ratios[:, k], old_ratios[:, k], rho, gamma_hat=kept, valid=valid
-            )
-            target = emphasis_target(
-                self.interest[following],
-                ratios[:, k].detach(),
-                self.discounts[rows],
-                rho,
-                old_emphases[:, k],
-                valid,
-            )
-            loss = loss + emphasis_loss(emphases[:, k] / self.rewarded, target / self.rewarded)
-        return loss
-
-    def _weights(self, net: nn.Module, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """C and M [B, G]."""
-        ratios, emphases = softplus(net(self.states[rows])).split(self.count, dim=1)
-        return ratios, emphases * self.rewarded
-
+    @torch.no_grad()
     def at_data(self) -> tuple[np.ndarray, np.ndarray]:
-        """C and M [G, N]."""
+        """q, q_u and q_l, and their means over pi's actions: [3, N] each."""
+        data, taken, means = self.columns, [], []
+        for rows in torch.arange(data.size).split(_ROWS_AT_ONCE):
+            pair = torch.cat([data.states[rows], data.actions[rows]], dim=1)
+            taken.append(self.targets[0](pair) * self.scale)
+            means.append(self._means(rows))
+        return _float64(taken).T, _float64(means).T
+
+
+class _Weights(_Learner):
+    """C and its emphasis M, what their rules carry to a state being a network's softplus each."""
+
+    def __init__(self, columns: _Columns, hiddens: Sequence[int]):
+        size = columns.states.shape[1]
+        super().__init__(columns, [make_mlp(size, list(hiddens), 1) for _ in range(2)])
+        self.rho = columns.rho.clip(max=RHO_CAP)
+        self.levels, self._seen = (1.0, 1.0), 0
+
+    def loss(self, rows: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
+        data = self.columns
+        if self._seen % _UPDATES_PER_LEVEL == 0:
+            looked_at = torch.from_numpy(rng.integers(data.size, size=_ROWS_OF_LEVEL))
+            self.levels = self._levels(looked_at, rng)
+        self._seen += 1
+        # Where the next episode begins does not depend on how this one ends.
+        first = data.starts[torch.from_numpy(rng.integers(len(data.starts), size=len(rows)))]
+        going_on, rho = data.going_on[rows], self.rho[rows]
+        following = torch.where(going_on > 0, data.following(rows), first)
+        ratio, emphasis = self._weights(self.networks, following)
         with torch.no_grad():
-            parts = [
-                torch.cat(self._weights(self.target, rows), dim=1)
-                for rows in torch.arange(self.size).split(_ROWS_AT_ONCE)
-            ]
-        both = torch.cat(parts).numpy().astype(np.float64).T
-        return both[: self.count], both[self.count :]
+            old_ratio, old_emphasis = self._weights(self.targets, rows)
+            old_ratio, old_emphasis = old_ratio * self.levels[0], old_emphasis * self.levels[1]
+        # At gamma_hat = 1 the chain itself has no restarts: there every first state is one.
+        kept = data.gamma_hat if data.gamma_hat < 1 else going_on
+        connected = torch.ones_like(rho)
+        loss = density_ratio_loss(ratio, old_ratio, rho, gamma_hat=kept, valid=connected)
+        target = emphasis_target(
+            data.interest[following],
+            ratio.detach(),
+            data.discounts[rows],
+            rho,
+            old_emphasis,
+            connected,
+        )
+        return loss + emphasis_loss(emphasis / data.rewarded, target / data.rewarded)
+
+    @torch.no_grad()
+    def _levels(self, rows: torch.Tensor, rng: np.random.Generator) -> tuple[float, float]:
+        """What C' and M' lack of the means that they must have, see `normalised_weights`.
+
+        Without it their levels drift: the rules hold for every multiple of what is carried, but for
+        the little that enters anew in every step.
+        """
+        data = self.columns
+        ratio, emphasis = self._weights(self.targets, rows)
+        if data.gamma_hat == 1:  # as many visits leave an episode at its end as enter it: one
+            last = data.ends[torch.from_numpy(rng.integers(len(data.ends), size=len(rows)))]
+            ratio_level = 1 / float((self.rho[last] * self._weights(self.targets, last)[0]).mean())
+        else:
+            ratio_level = 1 / float(ratio.mean())
+        leaving = (emphasis * self.rho[rows] * (1 - data.discounts[rows])).mean()
+        entering = (data.interest[rows] * ratio).mean()
+        return ratio_level, float(entering / leaving)
+
+    def _weights(
+        self, networks: nn.ModuleList, rows: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """C and M [B]."""
+        data = self.columns
+        carried = [softplus(network(data.states[rows])[:, 0]) for network in networks]
+        if data.gamma_hat == 0:
+            ratio = torch.ones_like(carried[0])
+        else:
+            ratio = 1 - data.gamma_hat + carried[0]
+        return ratio, data.interest[rows] * ratio.detach() + data.rewarded * carried[1]
+
+    @torch.no_grad()
+    def at_data(self) -> tuple[np.ndarray, np.ndarray]:
+        """C and M [N]."""
+        blocks = torch.arange(self.columns.size).split(_ROWS_AT_ONCE)
+        parts = [torch.stack(self._weights(self.targets, rows), dim=1) for rows in blocks]
+        ratio, emphasis = _float64(parts).T
+        return ratio, emphasis
 
 
-def _horizon(discount: float, lengths: np.ndarray) -> float:
-    """sum_n discount^n over an episode, in the mean over its states, about."""
-    left = lengths.mean()
-    return 1 / (1 - discount * (1 - 1 / max(left, 1)))
+def _float64(parts: list[torch.Tensor]) -> np.ndarray:
+    return torch.cat(parts).numpy().astype(np.float64)
+
+
+def _horizon(discount: float, length: float) -> float:
+    """sum_n discount^n over an episode that ends with chance 1 / length in every step."""
+    return 1 / (1 - discount * (1 - 1 / length))

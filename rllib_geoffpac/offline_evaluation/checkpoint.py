@@ -14,9 +14,10 @@ from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.env import INPUT_ENV_SINGLE_SPACES, INPUT_ENV_SPACES
 
 from rllib_geoffpac.checkpoints import read_config, read_weights, verify
-from rllib_geoffpac.data import LoggedEpisode, open_data_set
-from rllib_geoffpac.envs.make_env import make_env, observation_dtype, observation_shape
-from rllib_geoffpac.lanes.behavior import UniformBehavior
+from rllib_geoffpac.data import DataSet, DataSettings, LoggedEpisode, open_data_set
+from rllib_geoffpac.data.fitting import EpisodeFitter
+from rllib_geoffpac.data.survey import survey_data
+from rllib_geoffpac.envs.make_env import make_env
 from rllib_geoffpac.offline_evaluation.evaluation import OfflineEvaluation, evaluate_transitions
 from rllib_geoffpac.offline_evaluation.policies import ModulePolicy
 from rllib_geoffpac.offline_evaluation.transitions import Transitions
@@ -72,34 +73,41 @@ def evaluate_config(
     Raises:
         ValueError: If the data, the settings and the weights do not fit each other.
     """
-    spaces = _spaces(config, data)
+    settings = replace(DataSettings.of(config), input_=data)
+    spaces = _spaces(config, open_data_set(settings))
     named = dict.fromkeys((DEFAULT_MODULE_ID, INPUT_ENV_SPACES, INPUT_ENV_SINGLE_SPACES), spaces)
     module = config.get_rl_module_spec(spaces=named, inference_only=True).build()
     module.set_state({name: weights[name] for name in module.get_state()})
     policy = ModulePolicy(module, deterministic)
-    if behavior is None:
-        behavior = config.behavior
-    transitions = Transitions.of(_episodes(data, spaces, behavior), config.gamma)
+    mu = config.behavior if behavior is None else behavior
+    episodes, said = _episodes(settings, spaces, mu if policy.has_density else None, seed)
+    transitions = Transitions.of(episodes, config.gamma)
     interest_fn = getattr(config, "interest_fn", None)
     if isinstance(interest_fn, str):
         interest_fn = import_by_name(interest_fn, "interest_fn")
-    return evaluate_transitions(
+    result = evaluate_transitions(
         transitions,
         policy,
         gamma=config.gamma,
-        gamma_hat=getattr(config, "gamma_hat", None) if gamma_hat is None else gamma_hat,
+        gamma_hat=_gamma_hat(config) if gamma_hat is None else gamma_hat,
         interest_fn=interest_fn,
         confidence=confidence,
         updates=updates,
         seed=seed,
     )
+    return replace(result, warnings=[*said, *result.warnings])
 
 
-def _spaces(config: AlgorithmConfig, data: str) -> tuple[gym.Space, gym.Space]:
+def _gamma_hat(config: AlgorithmConfig) -> float | None:
+    """The config's, a schedule's last one; None for an algorithm without."""
+    given = getattr(config, "gamma_hat", None)
+    return given[-1][1] if isinstance(given, list | tuple) else given
+
+
+def _spaces(config: AlgorithmConfig, data: DataSet) -> tuple[gym.Space, gym.Space]:
     """Observation and action space: of the config, else of the data set, else of the simulator."""
-    metadata = open_data_set(data)
-    observations = config.observation_space or metadata.observation_space
-    actions = config.action_space or metadata.action_space
+    observations = config.observation_space or data.observation_space
+    actions = config.action_space or data.action_space
     if observations is not None and actions is not None:
         return observations, actions
     env = make_env(config)
@@ -110,17 +118,18 @@ def _spaces(config: AlgorithmConfig, data: str) -> tuple[gym.Space, gym.Space]:
 
 
 def _episodes(
-    data: str, spaces: tuple[gym.Space, gym.Space], behavior: Any
-) -> Iterator[LoggedEpisode]:
-    """The data set's episodes, flat, with mu's log-densities where they are known."""
-    observations, actions = spaces
-    uniform = isinstance(behavior, str) and behavior == "uniform"
-    for episode in open_data_set(data).episodes():
-        flat = episode.observations.astype(observation_dtype(observations))
-        episode = replace(
-            episode, observations=flat.reshape(len(flat), *observation_shape(observations))
-        )
-        if episode.logp is None and uniform:
-            logp = np.full(len(episode), UniformBehavior(actions).log_density)
-            episode = replace(episode, logp=logp)
-        yield episode
+    settings: DataSettings, spaces: tuple[gym.Space, gym.Space], behavior: Any, seed: int
+) -> tuple[Iterator[LoggedEpisode], list[str]]:
+    """The data set's episodes, checked, with mu's log-densities, and what is to be said of them.
+
+    Args:
+        settings: Where they are.
+        spaces: Observation and action space.
+        behavior: mu; None: its density is not asked for.
+        seed: Of an estimate of mu.
+    """
+    if behavior is None:
+        return map(EpisodeFitter(*spaces), open_data_set(settings).episodes()), []
+    survey = survey_data(settings, spaces, behavior, num_lanes=1, seed=seed)
+    said = ["mu's densities are estimates, and so are all ratios."] if survey.report else []
+    return map(survey.fitter(), survey.data.episodes()), said

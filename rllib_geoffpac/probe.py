@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rllib_geoffpac.lanes.fragments import Fragment
-from rllib_geoffpac.updates.emphatic import Memory
+from rllib_geoffpac.updates.lockstep import Memory
 
 # As few and as long stretches of time as give so many samples: a standard error from fewer is
 # itself too noisy, one from short stretches ignores that the traces remember.
@@ -110,9 +110,10 @@ def _sums(fragments: list[Fragment], learner: Any) -> np.ndarray:
     return learner.sum_policy_gradient_terms(fragments)
 
 
-def _get_memory(learner: Any) -> Memory:
-    return learner.get_memory()
+def _get_memory(learner: Any) -> tuple[Memory, Any]:
+    return learner.get_memory(), learner.recent
 
 
-def _set_memory(memory: Memory, learner: Any) -> None:
-    learner.set_memory(memory)
+def _set_memory(memory: tuple[Memory, Any], learner: Any) -> None:
+    traces, learner.recent = memory
+    learner.set_memory(traces)

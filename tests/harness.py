@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
+from finite_mdps import deviation
 
 from rllib_geoffpac import ACEConfig, GeoffPACConfig, OffPACConfig
 from rllib_geoffpac.algorithms.geoff_pac import GeoffPAC
@@ -132,12 +133,58 @@ def play_round(algo: GeoffPAC, count: int, round_: int, first: int = 0) -> list:
     return play_episodes(runners, count, round_, weights, first)
 
 
-def set_tables(learner, *, logits=None, values=None, density_ratio=None) -> None:
-    """Writes the tables of a tabular module; V and C also into their target copies."""
+def set_tables(learner, **tables: np.ndarray) -> None:
+    """Writes the tables of a tabular module by the names of its networks, with their targets."""
     module = learner.rl_module
     with torch.no_grad():
-        if logits is not None:
-            module.pi.table.copy_(torch.as_tensor(logits))
-        for table, name in ((values, "v"), (density_ratio, "c")):
-            for network in (name, f"{name}_target") if table is not None else ():
-                getattr(module, network).table.copy_(torch.as_tensor(table).reshape(-1, 1))
+        for name, table in tables.items():
+            for network in [n for n in (name, f"{name}_target") if hasattr(module, n)]:
+                own = getattr(module, network).table
+                own.copy_(torch.as_tensor(table).reshape(own.shape))
+
+
+NUM_LANES = 200
+"""Of the algorithms on finite MDPs, so that every lane can be one sample."""
+
+
+def mdp_config(case, *, episodic=False, lambda_1=1.0, lambda_2=1.0, algorithm="GeoffPAC", **keys):
+    """The tabular algorithm on a finite MDP, with nothing clipped and nothing learned."""
+    training = {
+        "module": "tabular",
+        "kernel": "torch",
+        "dtype": "float64",
+        "rho_clip": float("inf"),
+        "density_ratio_clip": float("inf"),
+        "grad_clip": None,
+        "optimizer_type": "sgd",
+        "lambda_1": lambda_1,
+        "lambda_2": lambda_2,
+        "interest_fn": lambda states: case.mdp.interest[states],
+        "num_lanes": NUM_LANES,
+        "replay_capacity": NUM_LANES,
+        "replay_batch_size": 0,
+        **keys,
+    }
+    if algorithm == "GeoffPAC":
+        training.setdefault("gamma_hat", case.gamma_hat)
+    return (
+        CONFIGS[algorithm]()
+        .environment(MDPEnv, env_config={"mdp": case.mdp, "episodic": episodic})
+        .training(**training)
+        .env_runners(rollout_fragment_length=200)
+    )
+
+
+def freeze(case, learner, **tables: np.ndarray) -> None:
+    """Writes a case's tables into the module, and others by the names of their networks."""
+    set_tables(learner, pi=case.logits, v=case.values, **tables)
+    if learner.config.uses_density_ratio:
+        set_tables(learner, c=case.density_ratio)
+
+
+def deviations(estimate, limits) -> dict[str, float]:
+    """How many standard errors lie between a probe's terms and their limits."""
+    return {
+        "first": deviation(estimate.z1, estimate.z1_stderr, limits.first),
+        "second": deviation(estimate.z2, estimate.z2_stderr, limits.second),
+    }

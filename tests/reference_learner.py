@@ -88,6 +88,7 @@ class Transition:
         supplied = float(fragment.discounts[t, lane])
         self.discount = float(np.float32(config.gamma)) if math.isnan(supplied) else supplied
         self.cut = False
+        self.previous = None  # the lane's transition before this one
         if fragment.terminated[t, lane]:
             self.discount = 0.0
         elif fragment.truncated[t, lane]:
@@ -97,6 +98,11 @@ class Transition:
                 self.cut = True
                 index = [tuple(pair) for pair in fragment.final_index.tolist()].index((t, lane))
                 self.value_successor = fragment.final_observations[index]
+
+    @property
+    def connected(self):
+        """Whether the transition before leads to this one's state."""
+        return self.previous is not None and not (self.starts_chain or self.previous.cut)
 
 
 class ReferenceLearner:
@@ -136,6 +142,11 @@ class ReferenceLearner:
         self.size = sum(t.numel() for t in self.pi.tensors)
         self.previous = [None] * self.num_lanes  # per lane: what is left of transition t - 1
         self.ring, self.ring_next = [], 0
+        self.latest = []  # the transitions of the lockstep before
+        looks_back = config.trace_length if config.emphasis == "truncated" else 0
+        if config.value_estimator == "vtrace":
+            looks_back = max(looks_back, config.vtrace_length - 1)
+        self.looks_back = looks_back
         self.rng = replay_generator(config.seed)
         self.time = 0
         self.weight = self.first = self.second = 0.0  # running moments of V
@@ -240,6 +251,8 @@ class ReferenceLearner:
     def learn_critics(self, batch):
         if self.config.value_estimator == "tdrc":
             self.learn_by_tdrc(batch)
+        elif self.config.value_estimator == "vtrace":
+            self.learn_by_vtrace(batch)
         else:
             weights = torch.tensor(self.value_weights(batch), dtype=torch.float64)
             loss = (weights * self.deltas(batch) ** 2).sum() / 2 / len(batch)
@@ -288,8 +301,63 @@ class ReferenceLearner:
         gradients = torch.autograd.grad(loss, h.tensors)
         h.descend(gradients, decay=self.config.tdrc_regularization)
 
+    def learn_by_vtrace(self, batch):
+        """V at the first of the n transitions that end with each of the batch."""
+        ascended, count = 0.0, 0
+        for transition in batch:
+            window = [transition]
+            while len(window) < self.config.vtrace_length and window[0].previous is not None:
+                window.insert(0, window[0].previous)
+            if len(window) < self.config.vtrace_length:
+                continue
+            deltas, error, reach = self.deltas(window).tolist(), 0.0, 1.0
+            with torch.no_grad():
+                log_pi = self.log_pi(window).tolist()
+            for k, step in enumerate(window):
+                if k > 0 and not step.connected:
+                    break
+                rho = min(1.0, math.exp(log_pi[k] - step.behavior_logp))
+                error += reach * rho * deltas[k]
+                reach *= step.discount * rho
+            ascended = ascended + error * self.values(window[:1])[0]
+            count += 1
+        gradients = [torch.zeros_like(t) for t in self.v.tensors]
+        if count:
+            gradients = torch.autograd.grad(-ascended / count, self.v.tensors)
+        self.v.descend(gradients)
+
+    def remembered(self, transition):
+        """Up to n transitions that lead to this one, the latest first."""
+        found = []
+        while transition.connected and len(found) < self.config.trace_length:
+            transition = transition.previous
+            found.append(transition)
+        return found
+
+    def truncated_followon(self, transition):
+        """F1 from the n transitions before, by its sum."""
+        f1 = self.interest(transition.state) * self.clipped_ratios([transition])[0]
+        product = 1.0
+        for before in self.remembered(transition):
+            product *= before.discount * self.rho([before])[0]
+            f1 += product * self.interest(before.state) * self.clipped_ratios([before])[0]
+        return f1
+
+    def truncated_m2(self, transition):
+        """M2 from the n transitions before, by the sum of F2; a vector of the size of theta."""
+        config, m2 = self.config, torch.zeros(self.size, dtype=torch.float64)
+        product = 1.0
+        for k, before in enumerate(self.remembered(transition)):
+            product *= self.rho([before])[0]
+            share = 1.0 if k == 0 else config.lambda_2
+            m2 += share * product * self.clipped_ratios([before])[0] * self.scores([before])[0]
+            product *= config.gamma_hat
+        return m2
+
     def emphases(self, batch):
         """What stands for F1 where there is no trace."""
+        if self.config.emphasis == "truncated":
+            return [self.truncated_followon(transition) for transition in batch]
         if "m" in self.critics:
             return self.positive("m", [t.state for t in batch]).tolist()
         ratios = self.clipped_ratios(batch)
@@ -361,11 +429,18 @@ class ReferenceLearner:
         """What the actor ascends, advancing F1 and F2."""
         config, actor_rows = self.config, self.config.actor_replay_batch_size
         batch = [t for row in [transitions, *replayed[:actor_rows]] for t in row]
-        if config.view == "forward" or actor_rows:
+        if config.view == "forward" or config.emphasis == "truncated" or actor_rows:
+            baseline = self.moments()[0] if config.value_baseline == "ema" else 0.0
             terms = self.forward_terms(batch)
             score_weights = [(z1 + z2, score) for z1, z2, score in terms]
             directions = [weight * score for weight, score in score_weights]
             own = [weight for weight, _ in score_weights]
+            if config.view == "backward" and config.gamma_hat > 0:
+                for k, (t, value) in enumerate(
+                    zip(batch, self.values(batch).tolist(), strict=True)
+                ):
+                    worth = config.gamma_hat * self.interest(t.state) * (value - baseline)
+                    directions[k] = directions[k] + worth * self.truncated_m2(t)
         else:
             directions, own = self.backward_terms(transitions)
         if config.overlap_target is not None:
@@ -393,7 +468,8 @@ class ReferenceLearner:
         values, deltas = self.values(batch).tolist(), self.deltas(batch).tolist()
         ratios, emphases = self.clipped_ratios(batch), self.emphases(batch)
         successors = [t.chain_successor for t in batch]
-        if config.gamma_hat > 0:
+        forward = config.gamma_hat > 0 and config.view == "forward"
+        if forward:
             u = self.critics["u"]
             here = u([t.state for t in batch])[:, 0].tolist()
             there = u(successors, self.targets["u"])[:, 0].tolist()
@@ -406,7 +482,7 @@ class ReferenceLearner:
                 emphasis = self.followon(k, transition, rhos[k], ratios[k], interest)
             m1 = (1 - config.lambda_1) * interest * ratios[k] + config.lambda_1 * emphasis
             second = 0.0
-            if config.gamma_hat > 0 and not transition.cut:
+            if forward and not transition.cut:
                 mixed = config.lambda_2 * there[k]
                 following = self.interest(transition.chain_successor)
                 mixed += (1 - config.lambda_2) * following * next_values[k]
@@ -502,9 +578,12 @@ class ReferenceLearner:
     def learn(self, fragment):
         """All locksteps of one fragment that holds all lanes."""
         for t in range(fragment.num_locksteps):
-            self.lockstep(
-                [Transition(fragment, t, lane, self.config) for lane in range(self.num_lanes)]
-            )
+            lanes = range(self.num_lanes)
+            transitions = [Transition(fragment, t, lane, self.config) for lane in lanes]
+            for lane, before in enumerate(self.latest):
+                transitions[lane].previous = before
+            self.lockstep(transitions)
+            self.latest = transitions
 
     def lockstep(self, transitions):
         config = self.config
@@ -512,7 +591,7 @@ class ReferenceLearner:
         rows = []
         if learn and config.replay_batch_size and self.ring:
             count = config.updates_per_lockstep * config.replay_batch_size
-            rows = [self.ring[row] for row in self.rng.integers(len(self.ring), size=count)]
+            rows = self.drawn(count)
         updates = config.updates_per_lockstep if learn else 1
         before = list(self.previous), (self.weight, self.first, self.second)
         for k in range(updates):
@@ -529,6 +608,15 @@ class ReferenceLearner:
             self.ring[self.ring_next % capacity] = transitions
         self.ring_next += 1
         self.time += 1
+
+    def drawn(self, count):
+        """Replayed locksteps; with a look back only those that have enough before them."""
+        size = len(self.ring)
+        if not self.looks_back:
+            return [self.ring[row] for row in self.rng.integers(size, size=count)]
+        oldest = self.ring_next if self.ring_next > size else 0
+        places = self.rng.integers(min(self.looks_back, size - 1), size, size=count)
+        return [self.ring[(oldest + place) % size] for place in places]
 
     def update(self, transitions, replayed, learn):
         if replayed:

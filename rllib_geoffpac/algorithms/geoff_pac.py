@@ -68,6 +68,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         self.lambda_2 = 0.6
         self.view = "backward"
         self.emphasis = "followon"
+        self.trace_length = 5
         self.critic = "state_value"
         self.interest_fn: Callable | str | None = None
         self.truncation = "terminate"
@@ -77,6 +78,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         self.grad_clip = 0.5
         # Critics.
         self.value_estimator = "td"
+        self.vtrace_length = 5
         self.tdrc_regularization = 1.0
         self.sn_loss_coeff = 1e-3
         self.target_update_freq = 200
@@ -121,12 +123,14 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         lambda_2: float = NotProvided,
         view: str = NotProvided,
         emphasis: str = NotProvided,
+        trace_length: int = NotProvided,
         critic: str = NotProvided,
         interest_fn: Callable[[np.ndarray], np.ndarray] | str | None = NotProvided,
         truncation: str = NotProvided,
         rho_clip: float = NotProvided,
         density_ratio_clip: float = NotProvided,
         value_estimator: str = NotProvided,
+        vtrace_length: int = NotProvided,
         tdrc_regularization: float = NotProvided,
         sn_loss_coeff: float = NotProvided,
         target_update_freq: int = NotProvided,
@@ -168,9 +172,12 @@ class GeoffPACConfig(LaneAlgorithmConfig):
                 a critic U of u(s) = i(s) v_pi(s) + gamma_hat E_pi[u(S')|s],
                 Z2_t = C(S_t) rho_t delta^u_t grad log pi(A_t|S_t), delta^u_t = i(S_t) V(S_t)
                 + gamma_hat U'(S_{t+1}) - U(S_t); (1 - lambda_2) i V' + lambda_2 U' stands for U'.
-            emphasis: What stands for F1_t in M1_t: "followon" (the paper: the trace), or "learned":
-                a critic M(s) of its mean, M(s') = i(s') C(s') + E[gamma_{t+1} rho_t M(S_t) |
-                S_{t+1} = s'], which replayed transitions have too.
+            emphasis: What stands for F1_t in M1_t. "followon" (the paper): the trace. "truncated":
+                F1, and F2 in the backward view, from the `trace_length` transitions before, with
+                the current weights. "learned": a critic M(s) of F1's mean, M(s') = i(s') C(s') +
+                E[gamma_{t+1} rho_t M(S_t) | S_{t+1} = s']. Replayed transitions have the last two.
+            trace_length: n of the truncated traces, F1_t = sum_{k=0}^n (prod_{j=1}^k gamma_{t-j+1}
+                rho_{t-j}) i(S_{t-k}) C(S_{t-k}).
             critic: "state_value" (the paper: V), or "action_value": two critics of Q(s, a) and,
                 with gamma_hat > 0, two of Q_u(s, a) = gamma_hat E[i(S') Q(S', a') + Q_u(S', a')].
                 The actor ascends M1_t Q(S_t, a) + C(S_t) Q_u(S_t, a) through a drawn from
@@ -185,7 +192,10 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             value_estimator: How V learns. "td" (the paper): rho_t delta_t grad V(S_t); "cop_td":
                 times C(S_t); "etd": times M1_t, which must not be a trace; "tdrc": gradient TD,
                 rho_t (delta_t grad V(S_t) - gamma_{t+1} h(S_t) grad V(S_{t+1})) with a critic h of
-                E[rho_t delta_t | S_t] and no target copy of V in this delta_t.
+                E[rho_t delta_t | S_t] and no target copy of V in this delta_t; "vtrace": V-trace
+                over `vtrace_length` transitions, with rho and c clipped at 1.
+            vtrace_length: n of V-trace's target, v_t = V(S_t) + sum_{k<n} (prod_{j<k} gamma_{t+j+1}
+                min(1, rho_{t+j})) min(1, rho_{t+k}) delta_{t+k}.
             tdrc_regularization: What multiple of h's weights is taken off them in its step.
             sn_loss_coeff: beta, the weight of the soft normalisation of C.
             target_update_freq: Updates (locksteps, if there is one for each) between copies of the
@@ -262,8 +272,9 @@ class GeoffPACConfig(LaneAlgorithmConfig):
     @property
     def uses_second_trace(self) -> bool:
         """Whether F2 is needed: for the counterfactual term, or for the overlap force alone."""
-        traces = self.view == "backward" and not self.uses_action_values
-        return traces and (largest(self.gamma_hat) > 0 or largest(self.overlap_coeff) > 0)
+        used = largest(self.gamma_hat) > 0 or largest(self.overlap_coeff) > 0
+        traced = self.view == "backward" and self.emphasis != "truncated"
+        return used and traced and not self.uses_action_values
 
     @property
     def uses_action_values(self) -> bool:
@@ -275,11 +286,17 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         """Whether replayed transitions need i(S_t), and any need i(S_{t+1})."""
         return (
             self.view == "forward"
-            or self.emphasis == "learned"
+            or self.emphasis != "followon"
             or self.value_estimator == "etd"
             or self.actor_replay_batch_size > 0
             or self.uses_action_values
         )
+
+    @property
+    def window_length(self) -> int:
+        """How many locksteps before a transition the update looks at."""
+        trace = self.trace_length if self.emphasis == "truncated" else 0
+        return max(trace, self.vtrace_length - 1 if self.value_estimator == "vtrace" else 0)
 
     @property
     def learned_functions(self) -> tuple[LearnedFunction, ...]:
@@ -316,7 +333,9 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             centers_values=self.value_baseline == "ema",
             view=self.view,
             emphasis=self.emphasis,
+            trace_length=self.trace_length,
             value_estimator=self.value_estimator,
+            vtrace_length=self.vtrace_length,
             num_actor_replayed=self.actor_replay_batch_size * self.num_lanes,
             controls_overlap=self.overlap_target is not None,
             ascends_lower=self.actor_ascends == "lower",
@@ -340,7 +359,9 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             ("lambda_1", is_number(self.lambda_1, 0, 1), unit),
             ("lambda_2", is_number(self.lambda_2, 0, 1), unit),
             ("view", *is_choice(self.view, "backward", "forward")),
-            ("emphasis", *is_choice(self.emphasis, "followon", "learned")),
+            ("emphasis", *is_choice(self.emphasis, "followon", "truncated", "learned")),
+            ("trace_length", *is_count(self.trace_length, 1)),
+            ("vtrace_length", *is_count(self.vtrace_length, 1)),
             ("value_estimator", *is_choice(self.value_estimator, *VALUE_FUNCTIONS)),
             ("tdrc_regularization", is_number(self.tdrc_regularization, 0), non_negative),
             ("truncation", *is_choice(self.truncation, "terminate", "bootstrap")),

@@ -26,7 +26,7 @@ def combination_checks(config: Any) -> list[tuple[str, bool, str]]:
         (
             "overlap_coeff",
             config.overlap_coeff == 0 or not _weighted(config),
-            "0 with view='forward', with actor replay or with action values, which have no F2 for "
+            "0 with view='forward', emphasis='truncated', actor replay or action values: no F2 for "
             "this force to go through; `overlap_target` holds the policy to the data there",
         ),
         (
@@ -39,8 +39,8 @@ def combination_checks(config: Any) -> list[tuple[str, bool, str]]:
 
 
 def _weighted(config: Any) -> bool:
-    forward = config.view == "forward" or config.actor_replay_batch_size != 0
-    return forward or _has_q(config)
+    without = (config.view == "forward", config.emphasis == "truncated", _has_q(config))
+    return any(without) or config.actor_replay_batch_size != 0
 
 
 def _has_q(config: Any) -> bool:
@@ -65,16 +65,16 @@ def _actor_replay(config: Any) -> tuple[str, bool, str]:
     most = config.replay_batch_size
     if is_count(most, 0)[0] and count > most:
         return key, False, f"at most `replay_batch_size`={most}, of which they are a part"
-    traced = config.view == "backward" and not _has_q(config)
+    traced = config.view == "backward" and config.emphasis != "truncated" and not _has_q(config)
     if is_number(config.gamma_hat, 0, above=True) and traced:
-        why = "0 with view='backward': a replayed transition has no trace F2; set view='forward'"
+        why = "0: a replayed transition has no trace F2; set view='forward' or emphasis='truncated'"
         return key, False, why
     if _needs_f1(config):
         return key, False, f"0: a replayed transition has no trace F1; {_WAYS_OUT}"
     return key, True, allowed
 
 
-_WAYS_OUT = "set emphasis='learned', or lambda_1=0"
+_WAYS_OUT = "set emphasis='learned' or 'truncated', or lambda_1=0"
 
 
 def _needs_f1(config: Any) -> bool:

@@ -60,6 +60,35 @@ class ReplayRing:
         self.add(columns)
         return self._bytes.take(np.stack(indices), axis=0).reshape(steps, -1)
 
+    def draw_windows_and_add(
+        self, rng: np.random.Generator, count: int, before: int, columns: dict[str, np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """As `draw_and_add`, with the `before` rows ahead of each row that is drawn.
+
+        Only rows are drawn that have so many ahead of them; while there is none, the latest.
+
+        Returns:
+            Packed rows [T, before + 1, n] for `unpack`, the oldest first, and whether there was
+            such a row [T, before + 1, count].
+        """
+        steps = len(next(iter(columns.values())))
+        drawn, exists, full = [], [], self.size + steps > self.capacity
+        for t in range(steps):
+            size = self.size if full else self.size + t
+            last = rng.integers(min(before, size - 1), size, size=count)
+            positions = last - np.arange(before, -1, -1)[:, None]
+            oldest = self._next if size == self.capacity else 0
+            rows = (oldest + positions.clip(0)) % self.capacity
+            exists.append(positions >= 0)
+            drawn.append(self._bytes.take(rows, axis=0) if full else rows)
+            if full:  # A row may be overwritten that was drawn before.
+                self.add({name: column[t : t + 1] for name, column in columns.items()})
+        if not full:
+            self.add(columns)
+            drawn = [self._bytes.take(np.stack(drawn), axis=0)]
+        packed = np.concatenate(drawn).reshape(steps, before + 1, -1)
+        return packed, np.stack(exists)
+
     def blank(self, steps: int, count: int) -> np.ndarray:
         """What `draw_and_add` returns, in zeros: [steps, n]."""
         return np.zeros((steps, count * self._bytes.shape[1]), np.uint8)

@@ -6,7 +6,8 @@ transitions enter the replay ring.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +18,10 @@ from ray.rllib.utils.annotations import override
 from ray.rllib.utils.typing import StateDict
 
 from rllib_geoffpac.connectors import EmphaticTraces, LaneAligner
-from rllib_geoffpac.connectors.lane_aligner import CHAIN_START, DISCOUNT
+from rllib_geoffpac.connectors.lane_aligner import CHAIN_START, DISCOUNT, VALID
 from rllib_geoffpac.lanes.fragments import Fragment
 from rllib_geoffpac.lanes.seeding import action_noise
+from rllib_geoffpac.lanes.windows import windows_of
 from rllib_geoffpac.learners.lane_learner import LaneLearner
 from rllib_geoffpac.maths.action_values import return_range
 from rllib_geoffpac.maths.emphatic import fresh_traces
@@ -29,7 +31,13 @@ from rllib_geoffpac.updates.action_values import ActionValueUpdate
 from rllib_geoffpac.updates.backend import Chunk, Report
 from rllib_geoffpac.updates.emphatic import EmphaticUpdate
 from rllib_geoffpac.updates.lockstep import Lockstep, Memory
-from rllib_geoffpac.updates.transitions import CHAIN_OBS, INTEREST, NEXT_INTEREST, Transitions
+from rllib_geoffpac.updates.transitions import (
+    CHAIN_OBS,
+    INTEREST,
+    NEXT_INTEREST,
+    Transitions,
+    Window,
+)
 
 COMPONENT_LEARNER_CONNECTOR = "learner_connector"
 _LOOKED_AT = 10  # replayed locksteps, for metrics
@@ -64,6 +72,8 @@ class EmphaticLearner(LaneLearner):
         self.aligner: LaneAligner = self._learner_connector[LaneAligner][0]
         self.traces: EmphaticTraces = self._learner_connector[EmphaticTraces][0]
         self.traces.state = self.backend.get_memory().traces
+        self.recent: dict[str, np.ndarray] = {}
+        """The latest locksteps, where what is learned looks back: columns [K, L, ...]."""
 
     @override(LaneLearner)
     def _make_update(self) -> EmphaticUpdate:
@@ -101,81 +111,101 @@ class EmphaticLearner(LaneLearner):
             part |= self._interests(part)
             replayed = self._replay(part, learn)
             self.num_locksteps += length
-            look = self._look()
-            part |= self._return_ranges(part)
-            for inputs in self._updates(part, replayed, now, learn):
-                yield Chunk(inputs, len(inputs.chain_start), look), learn
+            look, current = self._look(), self._current(part)
+            inputs = self._lockstep(
+                current, part[CHAIN_START], replayed, now, learn, self._return_ranges(part)
+            )
+            for some in self._cut(inputs):
+                yield Chunk(some, len(some.chain_start), look), learn
             time += length
 
-    def _replay(self, part: dict[str, np.ndarray], learn: bool) -> dict[str, np.ndarray] | None:
-        """Columns [U, N, ...] for U updates, drawn before a lockstep's transitions enter the ring.
+    def _replay(self, part: dict[str, np.ndarray], learn: bool) -> Transitions | None:
+        """[U, N, ...] for U updates, drawn before a lockstep's transitions enter the ring.
 
         A lockstep has `updates_per_lockstep` updates.
         """
-        count, updates = self.config.replay_batch_size, self.config.updates_per_lockstep
+        config, count = self.config, self.config.replay_batch_size
         if not count:
             return None
-        unused = {CHAIN_START} if self.config.replays_interest else {CHAIN_START, INTEREST}
+        before, steps = config.window_length, len(part[CHAIN_START])
+        unused = set() if before else {CHAIN_START}
+        unused |= set() if config.replays_interest else {INTEREST}
         kept = {name: column for name, column in part.items() if name not in unused}
+        updates = config.updates_per_lockstep if learn else 1
         if learn and self.replay.size:
-            drawn = self.replay.draw_and_add(self.rng, updates * count, kept)
-            return self.replay.unpack(drawn.reshape(updates * len(drawn), -1))
-        self.replay.add(kept)
-        if learn:
-            return None
-        # Nobody learns from these: they are there so that the compiled program stays the same.
-        return self.replay.unpack(self.replay.blank(len(part[CHAIN_START]), count))
-
-    def _updates(
-        self,
-        part: dict[str, np.ndarray],
-        replayed: dict[str, np.ndarray] | None,
-        now: int,
-        learn: bool,
-    ) -> Iterator[Lockstep]:
-        """The inputs of the locksteps' updates, not more at once than a chunk has."""
-        updates = self.config.updates_per_lockstep
-        if updates == 1:
-            yield self._lockstep(part, replayed, now, learn)
-            return
-        times = updates if learn else 1  # Without learning once is as good.
-        part = {name: np.repeat(column, times, axis=0) for name, column in part.items()}
-        inputs = self._lockstep(part, replayed, now, learn)
-        total = len(inputs.chain_start)
-        inputs = inputs._replace(is_last=np.arange(1, total + 1) % times == 0)
-        for first in range(0, total, self.chunk_size):
-            yield tree.map_structure(
-                lambda c: None if c is None else c[first : first + self.chunk_size],  # noqa: B023
-                inputs,
+            draw = (self.rng, updates * count)
+            if not before:
+                drawn = self.replay.draw_and_add(*draw, kept)
+                return Transitions.of(self.replay.unpack(drawn.reshape(updates * steps, -1)))
+            drawn, exists = self.replay.draw_windows_and_add(*draw, before, kept)
+        else:
+            self.replay.add(kept)
+            if learn:
+                return None
+            # Nobody learns from these: they are there so that the compiled program stays the same.
+            drawn = self.replay.blank(steps, count * (before + 1))
+            if not before:
+                return Transitions.of(self.replay.unpack(drawn))
+            exists = np.zeros((steps, before + 1, count), bool)
+        # [T, before + 1, U * count] to [T * U, before + 1, count], lanes and columns inside.
+        packed, there = (
+            np.moveaxis(a.reshape(steps, before + 1, updates, -1), 2, 1).reshape(
+                steps * updates, before + 1, -1
             )
+            for a in (drawn, exists)
+        )
+        columns = self.replay.unpack(packed)
+        return _with_windows(columns, there.repeat(config.num_lanes, axis=-1))
+
+    def _current(self, part: dict[str, np.ndarray]) -> Transitions:
+        """[T, L, ...] the transitions themselves, with those before them where they are needed."""
+        length = self.config.window_length
+        if not length:
+            return Transitions.of(part)
+        columns, exists, self.recent = windows_of(self.recent, part, length)
+        return _with_windows(columns, exists)
 
     def _lockstep(
         self,
-        part: dict[str, np.ndarray],
-        replayed: dict[str, np.ndarray] | None,
+        current: Transitions,
+        chain_start: np.ndarray,
+        replayed: Transitions | None,
         now: int,
         learn: bool,
+        ranges: Mapping[str, np.ndarray] = MappingProxyType({}),
     ) -> Lockstep:
-        count, config = len(part[CHAIN_START]), self.config
-        updates = config.updates_per_lockstep if learn else 1
+        """The inputs of all updates of some locksteps: [U, ...]."""
+        config, is_last = self.config, None
+        updates = config.updates_per_lockstep if learn else 1  # Without learning once is as good.
+        if config.updates_per_lockstep > 1:
+            current, chain_start = tree.map_structure(
+                lambda c: None if c is None else c.repeat(updates, axis=0), (current, chain_start)
+            )
+            is_last = np.arange(1, len(chain_start) + 1) % updates == 0
+        count = len(chain_start)
         after = now * updates + 1 + np.arange(count)
         numbers = self.numbers_at(now + np.arange(count) // updates)
         numbers["target_rate"] = (after % config.target_update_freq == 0).astype(np.float64)
         if config.tau is not None:
             numbers["target_rate"] = np.full(count, float(config.tau))
-        numbers |= {name: part[name] for name in _TARGET_RANGE if name in part}
+        numbers |= {name: column.repeat(updates) for name, column in ranges.items()}
         due: Any = 1.0
         if config.uses_action_values:
             due = numbers["actor_is_due"] = (after % config.policy_delay == 0).astype(np.float64)
         if config.overlap_target is not None:
             numbers["overlap_rate"] = np.full(count, _OVERLAP_RATE * learn) * due
-        return Lockstep(
-            Transitions.of(part),
-            part[CHAIN_START],
-            None if replayed is None else Transitions.of(replayed),
-            numbers,
-            noise=self._noise(now, count, updates, replayed is not None),
-        )
+        noise = self._noise(now, count, updates, replayed is not None)
+        return Lockstep(current, chain_start, replayed, numbers, is_last, noise)
+
+    def _cut(self, inputs: Lockstep) -> Iterator[Lockstep]:
+        """The updates, not more at once than a chunk has."""
+        total, size = len(inputs.chain_start), self.chunk_size
+        if total <= size:
+            yield inputs
+            return
+        for first in range(0, total, size):
+            part = slice(first, first + size)
+            yield tree.map_structure(lambda c: None if c is None else c[part], inputs)  # noqa: B023
 
     def _noise(self, now: int, count: int, updates: int, with_replayed: bool) -> np.ndarray | None:
         """Uniform numbers [count, M, d] for actions of pi; None: nobody needs them."""
@@ -248,10 +278,14 @@ class EmphaticLearner(LaneLearner):
         total: Any = 0.0
         for start in range(0, len(columns[CHAIN_START]), self.chunk_size):
             part = {n: c[start : start + self.chunk_size] for n, c in columns.items()}
-            part |= self._interests(part)
-            inputs = self._lockstep(part, None, fragments[0].start + start, learn=False)
+            inputs = self.probed(part, fragments[0].start + start)
             total = total + self.backend.sum_terms(Chunk(inputs, len(part[CHAIN_START])))
         return total
+
+    def probed(self, part: dict[str, np.ndarray], now: int = 0) -> Lockstep:
+        """The inputs for locksteps from which nothing is learned; `now` is the first of them."""
+        current = self._current(part | self._interests(part))
+        return self._lockstep(current, part[CHAIN_START], None, now, learn=False)
 
     def get_memory(self) -> Memory:
         """Traces and moments, as numpy arrays."""
@@ -268,12 +302,15 @@ class EmphaticLearner(LaneLearner):
         progress = {**super()._get_progress(), "moments": numbers, "seen": tuple(self.seen)}
         if memory.multiplier is not None:
             progress["overlap_multiplier"] = float(memory.multiplier)
+        if self.recent:
+            progress["recent"] = self.recent
         return progress
 
     @override(LaneLearner)
     def _set_progress(self, progress: dict[str, Any]) -> None:
         super()._set_progress(progress)
         self.seen = Seen(*progress.get("seen", ()))
+        self.recent = progress.get("recent", {})
         memory = self.backend.get_memory()
         numbers = (np.asarray(progress["moments"][name]) for name in Moments._fields)
         memory = memory._replace(moments=Moments(*numbers))
@@ -299,3 +336,12 @@ class EmphaticLearner(LaneLearner):
             self._learner_connector.set_state(state[COMPONENT_LEARNER_CONNECTOR])
             memory = self.backend.get_memory()
             self.backend.set_memory(memory._replace(traces=self.traces.state))
+
+
+def _with_windows(columns: dict[str, np.ndarray], exists: np.ndarray) -> Transitions:
+    """The last of the rows [T, n + 1, N, ...], with the others as what was before them."""
+    earlier = {name: column[:, :-1] for name, column in columns.items()}
+    restarts, there = columns[CHAIN_START][:, 1:], exists[:, :-1]
+    connected = earlier[VALID] * ~restarts * there
+    window = Window(Transitions.of(earlier), connected, there.astype(connected.dtype))
+    return Transitions.of({name: column[:, -1] for name, column in columns.items()}, window)

@@ -45,11 +45,11 @@ from rllib_geoffpac.updates.lockstep import (
     advance_f1,
     followon,
     overlap_step,
+    past_of,
     ratio_report,
-    ratios,
 )
 from rllib_geoffpac.updates.networks import Networks, Policy
-from rllib_geoffpac.updates.transitions import Transitions
+from rllib_geoffpac.updates.transitions import Transitions, ratios
 
 
 class ActionValueUpdate(EmphaticUpdate):
@@ -158,7 +158,8 @@ class ActionValueActor:
         if settings.uses_density_ratio:
             raw_ratio = networks("c", batch.observations)
         ratio = clip_density_ratio(raw_ratio, numbers["density_ratio_clip"])
-        f1 = followon(networks, batch, ratio, settings)
+        past = past_of(networks, batch, numbers, settings)
+        f1 = followon(networks, batch, ratio, past, settings)
         if settings.emphasis == "followon":
             memory, trace = advance_f1(memory, inputs, rho[:lanes], ratio[:lanes])
             f1 = namespace(f1).concatenate([trace, f1[lanes:]])

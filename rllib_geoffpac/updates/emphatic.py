@@ -3,7 +3,7 @@
     critics on a replay batch; critics on the current transitions; traces F1, F2 and the terms Z1,
     Z2 with the C and V that have just learned; actor; target copies.
 
-The third and the fourth are in `backward` (the paper) or in `forward`. All is written over
+The third and the fourth are in `backward` (the paper) or in `weighted`. All is written over
 `Networks`, so that every backend runs this very code: torch lockstep by lockstep, XLA as the traced
 body of a compiled loop. Nothing here may therefore look at a number to decide what to do; what is
 decided once is in `EmphaticSettings`, numbers that change are in `Lockstep.numbers`.
@@ -20,7 +20,6 @@ from rllib_geoffpac.maths.emphasis import mixed_emphasis
 from rllib_geoffpac.maths.estimators import cop_td_weight, etd_weight
 from rllib_geoffpac.maths.moments import running_mean, running_std
 from rllib_geoffpac.updates.backward import BackwardActor
-from rllib_geoffpac.updates.forward import ForwardActor
 from rllib_geoffpac.updates.learned import Given
 from rllib_geoffpac.updates.lockstep import (
     EmphaticSettings,
@@ -29,10 +28,11 @@ from rllib_geoffpac.updates.lockstep import (
     Terms,
     clipped_ratio,
     followon,
-    ratios,
+    past_of,
 )
 from rllib_geoffpac.updates.networks import Networks
-from rllib_geoffpac.updates.transitions import Transitions
+from rllib_geoffpac.updates.transitions import Transitions, ratios
+from rllib_geoffpac.updates.weighted import WeightedActor
 
 
 class Actor(Protocol):
@@ -56,7 +56,7 @@ class EmphaticUpdate:
 
     def __init__(self, settings: EmphaticSettings):
         self.settings = settings
-        self.actor: Actor = (ForwardActor if settings.weights_scores else BackwardActor)(settings)
+        self.actor: Actor = (WeightedActor if settings.weights_scores else BackwardActor)(settings)
 
     @property
     def losses(self) -> tuple[str, ...]:
@@ -100,8 +100,17 @@ class EmphaticUpdate:
         """One step of every critic down its rule; returns their losses before it."""
         rho = ratios(networks, batch, numbers)[1]
         weight = self.value_weight(networks, batch, rho, numbers)
-        ratio = self.settings.uses_density_ratio
-        given = Given(networks, batch, rho, numbers, weight, ratio, next_action)
+        settings = self.settings
+        given = Given(
+            networks,
+            batch,
+            rho,
+            numbers,
+            weight,
+            settings.uses_density_ratio,
+            settings.vtrace_length,
+            next_action,
+        )
         return {
             function.loss: networks.learn(function.name, partial(function.rule, given=given))
             for function in self.settings.functions
@@ -114,12 +123,11 @@ class EmphaticUpdate:
         settings = self.settings
         if settings.value_estimator not in ("cop_td", "etd"):
             return rho
-        ratio = namespace(rho).ones_like(rho)
-        if settings.uses_density_ratio:
-            ratio = clipped_ratio(networks, batch.observations, numbers)
+        ratio = clipped_ratio(networks, batch, numbers, settings)
         if settings.value_estimator == "cop_td":
             return cop_td_weight(rho, ratio)
-        f1 = followon(networks, batch, ratio, settings)
+        past = past_of(networks, batch, numbers, settings)
+        f1 = followon(networks, batch, ratio, past, settings)
         m1 = mixed_emphasis(batch.interest, ratio, f1, lambda_1=numbers["lambda_1"])
         return etd_weight(rho, m1)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from rllib_geoffpac.maths.action_values import counterfactual_action_value_loss, lower
-from rllib_geoffpac.maths.arrays import Array, stop_gradient
+from rllib_geoffpac.maths.arrays import Array, namespace, stop_gradient
 from rllib_geoffpac.maths.density_ratio import (
     clip_density_ratio,
     density_ratio_loss,
@@ -22,6 +22,7 @@ from rllib_geoffpac.maths.emphasis import emphasis_loss, emphasis_target
 from rllib_geoffpac.maths.estimators import (
     tdrc_correction_error,
     tdrc_value_weights,
+    vtrace_error,
     weighted_value_loss,
 )
 from rllib_geoffpac.maths.forward_view import (
@@ -31,7 +32,7 @@ from rllib_geoffpac.maths.forward_view import (
 )
 from rllib_geoffpac.maths.value import td_error
 from rllib_geoffpac.updates.networks import Function, Networks
-from rllib_geoffpac.updates.transitions import Transitions
+from rllib_geoffpac.updates.transitions import Transitions, ratios
 
 
 class Given(NamedTuple):
@@ -44,6 +45,7 @@ class Given(NamedTuple):
         numbers: The hyperparameters that are numbers, by their config keys.
         value_weight: [N] the weight of a transition for V: rho_t, C(S_t) rho_t or M1_t rho_t.
         uses_density_ratio: Whether there is a C.
+        vtrace_length: n of V-trace.
         next_action: [N, k] a' of pi's target copy in S_{t+1}, for action values; see
             `PolicyDistribution.differentiable_action`.
     """
@@ -54,6 +56,7 @@ class Given(NamedTuple):
     numbers: Mapping[str, Array]
     value_weight: Array
     uses_density_ratio: bool
+    vtrace_length: int
     next_action: Array | None = None
 
 
@@ -115,6 +118,35 @@ def tdrc_value_rule(value: Function, given: Given) -> tuple[Array, Array]:
     weights = tdrc_value_weights(rho, delta, batch.discount, correction)
     ascended = (weights.here * here + weights.following * there).mean()
     return -ascended, weighted_value_loss(rho, delta)
+
+
+def vtrace_value_rule(value: Function, given: Given) -> tuple[Array, Array]:
+    """V by V-trace: (v_t - V(S_t)) grad V(S_t), v_t from n transitions, rho and c clipped at 1.
+
+    The transitions of the batch are the last of the n: V learns at the state n - 1 before.
+    """
+    batch, networks, steps = given.batch, given.networks, given.vtrace_length - 1
+    rows = batch.and_before(steps)
+    shape, flat = rows.rewards.shape, rows.flat()
+    rho = ratios(networks, flat, given.numbers)[0].reshape(shape)
+    delta = td_error(
+        flat.rewards,
+        flat.discount,
+        networks("v", flat.next_observations, target=True),
+        networks("v", flat.observations),
+    )
+    connected = exists = namespace(rho).ones_like(rho)
+    if steps and batch.before is not None:
+        window = batch.before.last(steps)
+        # The last row leads out of what is looked at: nothing is carried over from there.
+        connected = namespace(rho).concatenate([window.connected, connected[-1:]])
+        exists = window.exists
+    error = vtrace_error(rho, delta.reshape(shape), rows.discount, connected)
+    error = exists[0] * stop_gradient(error)
+    count = exists[0].sum()
+    count = count + (count == 0)
+    ascended = (error * value(rows.observations[0])).sum() / count
+    return -ascended, (error * error).sum() / count / 2
 
 
 def correction_rule(correction: Function, given: Given) -> tuple[Array, Array]:
@@ -252,6 +284,7 @@ VALUE_FUNCTIONS = {
     "td": (V,),
     "cop_td": (V,),
     "etd": (V,),
+    "vtrace": (replace(V, rule=vtrace_value_rule),),
     "tdrc": (replace(V, rule=tdrc_value_rule), H),
 }
 """V, and what it needs beside it, by `value_estimator`."""

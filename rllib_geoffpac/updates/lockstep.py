@@ -9,13 +9,14 @@ from typing import NamedTuple
 from rllib_geoffpac.maths import emphatic
 from rllib_geoffpac.maths.arrays import Array, as_type, namespace
 from rllib_geoffpac.maths.density_ratio import clip_density_ratio
+from rllib_geoffpac.maths.emphasis import truncated_followon
 from rllib_geoffpac.maths.emphatic import Term, TraceState
 from rllib_geoffpac.maths.moments import Moments
 from rllib_geoffpac.maths.overlap import actor_scale, force_weight, multiplier_step, overlap
-from rllib_geoffpac.maths.value import importance_ratio, td_error
+from rllib_geoffpac.maths.value import td_error
 from rllib_geoffpac.updates.learned import LearnedFunction
 from rllib_geoffpac.updates.networks import Networks
-from rllib_geoffpac.updates.transitions import Transitions
+from rllib_geoffpac.updates.transitions import Transitions, ratios
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,10 @@ class EmphaticSettings:
         uses_second_trace: Whether there are F2 and the Z2 of the backward view.
         centers_values: Whether the running mean of V is subtracted from V in Z2.
         view: "backward" or "forward".
-        emphasis: "followon" or "learned".
+        emphasis: "followon", "truncated" or "learned".
+        trace_length: How many transitions the truncated traces remember.
         value_estimator: How V learns.
+        vtrace_length: How many transitions V-trace looks at.
         num_actor_replayed: How many of the replayed transitions the actor learns from.
         controls_overlap: Whether there is an `overlap_target`.
         ascends_lower: Whether the actor ascends the lower of two action values, not the first.
@@ -41,7 +44,9 @@ class EmphaticSettings:
     centers_values: bool
     view: str = "backward"
     emphasis: str = "followon"
+    trace_length: int = 0
     value_estimator: str = "td"
+    vtrace_length: int = 1
     num_actor_replayed: int = 0
     controls_overlap: bool = False
     ascends_lower: bool = False
@@ -49,7 +54,7 @@ class EmphaticSettings:
     @property
     def weights_scores(self) -> bool:
         """Whether the actor's direction is a weighted sum of scores, in one backward pass."""
-        return self.view == "forward" or self.num_actor_replayed > 0
+        return self.view == "forward" or self.emphasis == "truncated" or self.num_actor_replayed > 0
 
 
 class Lockstep(NamedTuple):
@@ -147,15 +152,6 @@ def ratio_report(raw_rho: Array, rho: Array, raw_ratio: Array) -> dict[str, Arra
     }
 
 
-def ratios(
-    networks: Networks, batch: Transitions, numbers: Mapping[str, Array]
-) -> tuple[Array, Array]:
-    """rho_t = pi(A_t|S_t) / mu(A_t|S_t): as it is, and clipped to [0, rho_clip]."""
-    target_logp = networks.log_prob(batch.observations, batch.actions)
-    rho = importance_ratio(target_logp, batch.behavior_logp)
-    return rho, rho.clip(max=numbers["rho_clip"])
-
-
 def estimate(
     networks: Networks,
     batch: Transitions,
@@ -175,21 +171,65 @@ def estimate(
     return Estimates(raw_rho, rho, value, next_value, delta, raw_ratio, ratio)
 
 
-def clipped_ratio(networks: Networks, observations: Array, numbers: Mapping[str, Array]) -> Array:
-    """C(S) as it enters the emphases: [N, ...] -> [N]."""
-    return clip_density_ratio(networks("c", observations), numbers["density_ratio_clip"])
+class Past(NamedTuple):
+    """What the networks say of the n transitions before each of N, with the present weights.
+
+    Attributes:
+        rho: [n, N] rho, clipped.
+        ratio: [n, N] C, clipped; 1 where there is no C.
+    """
+
+    rho: Array
+    ratio: Array
+
+
+def past_of(
+    networks: Networks, batch: Transitions, numbers: Mapping[str, Array], settings: EmphaticSettings
+) -> Past | None:
+    """The past of a batch that the truncated traces remember; None for other emphases."""
+    if settings.emphasis != "truncated" or batch.before is None:
+        return None
+    window = batch.before.last(settings.trace_length)
+    rows, shape = window.transitions.flat(), window.connected.shape
+    rho = ratios(networks, rows, numbers)[1].reshape(shape)
+    ratio = clipped_ratio(networks, rows, numbers, settings).reshape(shape)
+    return Past(rho, ratio)
+
+
+def clipped_ratio(
+    networks: Networks, batch: Transitions, numbers: Mapping[str, Array], settings: EmphaticSettings
+) -> Array:
+    """C(S_t) as it enters the emphases [N]; 1 where there is no C."""
+    if not settings.uses_density_ratio:
+        return namespace(batch.rewards).ones_like(batch.rewards)
+    return clip_density_ratio(networks("c", batch.observations), numbers["density_ratio_clip"])
 
 
 def followon(
-    networks: Networks, batch: Transitions, ratio: Array, settings: EmphaticSettings
+    networks: Networks,
+    batch: Transitions,
+    ratio: Array,
+    past: Past | None,
+    settings: EmphaticSettings,
 ) -> Array:
-    """What stands for F1_t of any transitions [N]: M(S_t), or without memory i(S_t) C(S_t).
+    """What stands for F1_t of any transitions [N]: M(S_t), the truncated trace, or i(S_t) C(S_t).
 
-    The latter serves where lambda_1 = 0, as M1_t then has no F1_t.
+    The last serves where lambda_1 = 0, as M1_t then has no F1_t.
     """
     if settings.emphasis == "learned":
         return networks("m", batch.observations)
-    return batch.interest * ratio
+    own = batch.interest * ratio
+    if past is None or batch.before is None:
+        return own
+    window = batch.before.last(settings.trace_length)
+    interest = window.transitions.interest * past.ratio
+    concatenate = namespace(own).concatenate
+    return truncated_followon(
+        concatenate([interest, own[None]]),
+        past.rho,
+        window.transitions.discount,
+        window.connected,
+    )
 
 
 HIGHEST_MULTIPLIER = 10.0

@@ -117,3 +117,30 @@ def test_a_restored_ring_goes_on_as_the_saved_one():
 def test_a_ring_of_another_capacity_is_not_restored():
     with pytest.raises(ValueError, match="replay_capacity"):
         ReplayRing(8).set_state(ReplayRing(9).get_state())
+
+
+@pytest.mark.parametrize("capacity", [100, 12])
+def test_windows_are_consecutive_locksteps_that_end_with_the_drawn_one(capacity):
+    """However the rows are added, also where the ring has begun to overwrite."""
+    whole, cut = ReplayRing(capacity), ReplayRing(capacity)
+    for ring in (whole, cut):
+        ring.add(rows(0, 1))
+    generators = [np.random.default_rng(3), np.random.default_rng(3)]
+    together = whole.draw_windows_and_add(generators[0], 5, 3, rows(1, 30))
+    parts = [cut.draw_windows_and_add(generators[1], 5, 3, rows(t, 1)) for t in range(1, 31)]
+    packed, exists = together
+    np.testing.assert_array_equal(exists, np.concatenate([part[1] for part in parts]))
+    drawn, again = whole.unpack(packed), cut.unpack(np.concatenate([part[0] for part in parts]))
+    for name, column in drawn.items():
+        np.testing.assert_array_equal(column, again[name])
+    numbers = drawn["actions"].reshape(30, 4, 5, LANES)
+    np.testing.assert_array_equal(drawn["lane"], np.tile(np.arange(LANES), (30, 4, 5)))
+    for t in range(30):
+        oldest = max(0, t + 1 - capacity)
+        assert (numbers[t, -1] >= min(oldest + 3, t)).all() and (numbers[t, -1] <= t).all()
+        for k in range(4):
+            expected = numbers[t, -1] - (3 - k)
+            there = exists[t, k]
+            np.testing.assert_array_equal(there, expected[:, 0] >= 0)
+            np.testing.assert_array_equal(numbers[t, k][there], expected[there])
+    assert exists[3:].all()

@@ -18,7 +18,17 @@ from finite_mdps import (
     density_ratio_gradient,
     deviation,
 )
-from harness import CONFIGS, MDPEnv, built, learner_of, set_tables, stream_of, tiny_config, train
+from harness import (
+    NUM_LANES,
+    built,
+    deviations,
+    freeze,
+    learner_of,
+    mdp_config,
+    stream_of,
+    tiny_config,
+    train,
+)
 
 from rllib_geoffpac import probe
 from rllib_geoffpac.connectors.lane_aligner import DISCOUNT, VALID
@@ -27,47 +37,7 @@ from rllib_geoffpac.updates import learned, lockstep
 from rllib_geoffpac.updates.backend import Chunk
 from rllib_geoffpac.updates.transitions import Transitions
 
-NUM_LANES = 200
 BURN_IN, NUM_LOCKSTEPS = 50, 600
-
-
-def mdp_config(case, *, episodic=False, lambda_1=1.0, lambda_2=1.0, algorithm="GeoffPAC", **keys):
-    """The tabular algorithm on a finite MDP, with nothing clipped and nothing learned."""
-    training = {
-        "module": "tabular",
-        "kernel": "torch",
-        "dtype": "float64",
-        "rho_clip": float("inf"),
-        "density_ratio_clip": float("inf"),
-        "lambda_1": lambda_1,
-        "lambda_2": lambda_2,
-        "interest_fn": lambda states: case.mdp.interest[states],
-        "num_lanes": NUM_LANES,
-        "replay_capacity": NUM_LANES,
-        "replay_batch_size": 0,
-        **keys,
-    }
-    if algorithm == "GeoffPAC":
-        training.setdefault("gamma_hat", case.gamma_hat)
-    return (
-        CONFIGS[algorithm]()
-        .environment(MDPEnv, env_config={"mdp": case.mdp, "episodic": episodic})
-        .training(**training)
-        .env_runners(rollout_fragment_length=200)
-    )
-
-
-def freeze(case, learner):
-    set_tables(learner, logits=case.logits, values=case.values)
-    if learner.config.uses_density_ratio:
-        set_tables(learner, density_ratio=case.density_ratio)
-
-
-def deviations(estimate, limits) -> dict[str, float]:
-    return {
-        "first": deviation(estimate.z1, estimate.z1_stderr, limits.first),
-        "second": deviation(estimate.z2, estimate.z2_stderr, limits.second),
-    }
 
 
 # The continuing MDP has discounts that depend on the transition; the episodic one has terminations
@@ -173,8 +143,7 @@ def measure(learner, fragments) -> probe.PolicyGradientEstimate:
     columns = learner.aligner.align(fragments)
     sums = []
     for part in (slice(BURN_IN), slice(BURN_IN, None)):
-        rows = {name: c[part] for name, c in columns.items()}
-        inputs = learner._lockstep(rows | learner._interests(rows), None, 0, learn=False)
+        inputs = learner.probed({name: c[part] for name, c in columns.items()})
         sums.append(learner.backend.sum_terms(Chunk(inputs, len(inputs.chain_start))))
     terms = sums[1] / NUM_LOCKSTEPS
     errors = [z.std(axis=0, ddof=1) / np.sqrt(NUM_LANES) for z in terms]
@@ -283,7 +252,6 @@ def plain_density_ratio_steps(frozen, monkeypatch):
         monkeypatch.setitem(networks.optimizers, "c", sgd)
         still = torch.optim.SGD(learner.rl_module.v.parameters(), lr=0.0)
         monkeypatch.setitem(networks.optimizers, "v", still)
-        monkeypatch.setattr(networks, "grad_clip", None)
         for key, value in {"_is_frozen": False, "sn_loss_coeff": 0.0}.items():
             monkeypatch.setattr(learner.config, key, value)
 

@@ -104,6 +104,8 @@ EMPHATIC = {
     "policy_delay": [0, *COUNT],
     "clip_action_values": ["yes", 1, None],
     "actor_ascends": ["both", None, True],
+    "learning_gamma": [1.1, -0.1, NAN, "0.98", True],
+    "policy_average": POSITIVE,
     "value_baseline": ["mean", True, 0.0],
     "baseline_decay": [1.0, *FRACTION],
     "overlap_coeff": NOT_NEGATIVE,

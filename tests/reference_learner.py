@@ -137,6 +137,7 @@ class ReferenceLearner:
         }
         self.v, self.c = self.critics.get("v"), self.critics.get("c")
         self.sync_targets()
+        self.averages, self.num_averaged = self.pi.copies(), 0
         self.eta = 0.0  # multiplier of the overlap target
         self.num_lanes = config.num_lanes
         self.size = sum(t.numel() for t in self.pi.tensors)
@@ -158,6 +159,16 @@ class ReferenceLearner:
     def followed(self):
         """What has a target copy."""
         return self.critics
+
+    def average(self):
+        """Of all of theta's iterates, the n-th weighted about as n^(p-1)."""
+        power = self.config.policy_average
+        if power is not None:
+            share = power / (self.num_averaged + power)
+            for mean, tensor in zip(self.averages, self.pi.tensors, strict=True):
+                mean *= 1 - share
+                mean += share * tensor.detach()
+            self.num_averaged += 1
 
     def move_targets(self):
         """After an update: a copy now and then, or a part of the way each time."""
@@ -601,6 +612,7 @@ class ReferenceLearner:
             self.update(transitions, replayed, learn)
             if learn:
                 self.move_targets()
+                self.average()
         capacity = config.replay_capacity // self.num_lanes
         if len(self.ring) < capacity:
             self.ring.append(transitions)

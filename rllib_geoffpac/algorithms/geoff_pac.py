@@ -86,6 +86,8 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         self.policy_delay = 2
         self.clip_action_values = False
         self.actor_ascends = "first"
+        self.learning_gamma: float | None = None
+        self.policy_average: float | None = None
         # Departures from the paper, off by default.
         self.value_baseline: str | None = None
         self.baseline_decay = 0.99
@@ -138,6 +140,8 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         policy_delay: int = NotProvided,
         clip_action_values: bool = NotProvided,
         actor_ascends: str = NotProvided,
+        learning_gamma: float | None = NotProvided,
+        policy_average: float | None = NotProvided,
         value_baseline: str | None = NotProvided,
         baseline_decay: float = NotProvided,
         overlap_coeff: float = NotProvided,
@@ -208,6 +212,11 @@ class GeoffPACConfig(LaneAlgorithmConfig):
                 highest, or r itself where that is farther out. It keeps Q from diverging.
             actor_ascends: With critic="action_value", "first": the first of the two critics, as
                 TD3; "lower": the lower one in every state and action, which is more careful.
+            learning_gamma: The discount of everything that learns, where J_pi keeps `gamma`; a
+                lower one makes the critics overestimate less. None: `gamma`.
+            policy_average: p: what acts in evaluation, in exports and for RLlib's inference is an
+                average of pi's weights, theta_bar <- theta_bar + p / (n + p) (theta - theta_bar)
+                after update n: iterate n weighs as n^(p-1). Learning does not see it. None: pi.
             value_baseline: b in Z2's V(S_t) - b: None (the paper) or "ema", a running mean of V.
             baseline_decay: Decay per lockstep of the running mean and deviation of V.
             overlap_coeff: k: adds k times the running standard deviation of V to the value in Z2,
@@ -382,6 +391,16 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             ("policy_delay", *is_count(self.policy_delay, 1)),
             ("clip_action_values", isinstance(self.clip_action_values, bool), "true or false"),
             ("actor_ascends", *is_choice(self.actor_ascends, "first", "lower")),
+            (
+                "learning_gamma",
+                self.learning_gamma is None or is_number(self.learning_gamma, 0, 1),
+                "a number from 0 to 1, or None for `gamma`",
+            ),
+            (
+                "policy_average",
+                self.policy_average is None or is_number(self.policy_average, 0, above=True),
+                "a number above 0, such as 7, or None",
+            ),
             ("value_baseline", *is_choice(self.value_baseline, None, "ema")),
             (
                 "baseline_decay",
@@ -461,6 +480,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             "fcnet_activation": "relu",
             "policy_distribution": self.policy_distribution,
             "learned_functions": [function.name for function in self.learned_functions],
+            "averages_policy": self.policy_average is not None,
             "dtype": self.dtype,
         }
 
@@ -476,7 +496,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         )
         pipeline.append(
             LaneAligner(
-                gamma=self.gamma,
+                gamma=self.gamma if self.learning_gamma is None else self.learning_gamma,
                 truncation=self.truncation,
                 chain_successors=self.emphasis == "learned" and self.truncation == "bootstrap",
             )

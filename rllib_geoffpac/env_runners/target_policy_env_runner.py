@@ -130,7 +130,8 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
             return []
         module = self.module
         self._forward = numpy_policy(module) or self._torch_forward
-        self._std = None if module.std_parameter is None else module.std_parameter.detach().numpy()
+        std = module.acting_std_parameter
+        self._std = None if std is None else std.detach().numpy()
         rows = rows or max(self._episodes_at_once(), max(episodes) + 1)
         space = self.get_spaces()[DEFAULT_MODULE_ID][0]
         batch = np.zeros((rows, *observation_shape(space)), observation_dtype(space))

@@ -189,6 +189,9 @@ class EmphaticLearner(LaneLearner):
         if config.tau is not None:
             numbers["target_rate"] = np.full(count, float(config.tau))
         numbers |= {name: column.repeat(updates) for name, column in ranges.items()}
+        if config.policy_average is not None:
+            done = (after - 1 - config.learning_starts * updates) * learn
+            numbers["average_rate"] = config.policy_average / (done + config.policy_average)
         due: Any = 1.0
         if config.uses_action_values:
             due = numbers["actor_is_due"] = (after % config.policy_delay == 0).astype(np.float64)

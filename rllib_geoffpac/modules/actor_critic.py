@@ -18,7 +18,7 @@ from rllib_geoffpac.modules.action_distribution import distribution_inputs
 from rllib_geoffpac.modules.exact_state import ExactStateRLModule
 from rllib_geoffpac.updates.learned import LEARNED, LearnedFunction
 
-MODEL_CONFIG_KEYS = ("policy_distribution", "learned_functions", "dtype")
+MODEL_CONFIG_KEYS = ("policy_distribution", "learned_functions", "averages_policy", "dtype")
 
 
 class EmphaticRLModule(ExactStateRLModule, InferenceOnlyAPI, TargetNetworkAPI, ValueFunctionAPI):
@@ -30,13 +30,15 @@ class EmphaticRLModule(ExactStateRLModule, InferenceOnlyAPI, TargetNetworkAPI, V
     are `ActionValues`, of observations and of actions as vectors, in place of V.
 
     Model config keys: `policy_distribution` ("gaussian", "truncated_gaussian" or "beta"),
-    `learned_functions` (names: "v" and, but for ACE and Off-PAC, "c"), `dtype` ("float32" or
-    "float64").
+    `learned_functions` (names: "v" and, but for ACE and Off-PAC, "c"), `averages_policy` (whether
+    there is an average of pi's weights, which then acts), `dtype` ("float32" or "float64").
     """
 
     distribution: PolicyDistribution
     std_parameter: nn.Parameter | None
     std_parameter_target: nn.Parameter | None
+    pi_average: nn.Module | None
+    std_parameter_average: nn.Parameter | None
     softplus_outputs = True
     """Whether the outputs of positive functions (C) pass through a softplus."""
 
@@ -60,6 +62,12 @@ class EmphaticRLModule(ExactStateRLModule, InferenceOnlyAPI, TargetNetworkAPI, V
         else:
             self.register_parameter("std_parameter", None)
         self.register_parameter("std_parameter_target", None)
+        self.pi_average = None
+        self.register_parameter("std_parameter_average", None)
+        if self.model_config.get("averages_policy"):
+            self.pi_average = copy.deepcopy(pi).requires_grad_(False)
+            if self.std_parameter is not None:
+                self.std_parameter_average = _fixed_copy(self.std_parameter)
         self.to(getattr(torch, self.model_config["dtype"]))
 
     def make_distribution(self) -> PolicyDistribution:
@@ -78,6 +86,23 @@ class EmphaticRLModule(ExactStateRLModule, InferenceOnlyAPI, TargetNetworkAPI, V
         parameters = list(getattr(self, f"{name}{suffix}").parameters())
         std = getattr(self, f"std_parameter{suffix}")
         return [*parameters, std] if name == "pi" and std is not None else parameters
+
+    def average_parameters(self) -> list[nn.Parameter]:
+        """Those of pi's average, in theta's order; none if there is no average."""
+        if self.pi_average is None:
+            return []
+        parameters, std = list(self.pi_average.parameters()), self.std_parameter_average
+        return parameters if std is None else [*parameters, std]
+
+    @property
+    def acting_policy(self) -> nn.Module:
+        """The network that acts outside of learning: that of pi's average, if there is one."""
+        return self.pi if self.pi_average is None else self.pi_average
+
+    @property
+    def acting_std_parameter(self) -> nn.Parameter | None:
+        """The std parameter [d] that goes with it, if there is one."""
+        return self.std_parameter if self.pi_average is None else self.std_parameter_average
 
     def function(self, name: str, *inputs: torch.Tensor, target: bool = False) -> Any:
         """What a learned function, or its target copy, says: [N, ...] -> [N].
@@ -121,8 +146,7 @@ class EmphaticRLModule(ExactStateRLModule, InferenceOnlyAPI, TargetNetworkAPI, V
             copied = copy.deepcopy(getattr(self, name)).requires_grad_(False)
             setattr(self, f"{name}_target", copied)
         if "pi" in self.target_names and self.std_parameter is not None:
-            copied = self.std_parameter.detach().clone()
-            self.std_parameter_target = nn.Parameter(copied, requires_grad=False)
+            self.std_parameter_target = _fixed_copy(self.std_parameter)
 
     @override(TargetNetworkAPI)
     def get_target_network_pairs(self) -> list[tuple[nn.Module, nn.Module]]:
@@ -159,5 +183,9 @@ class EmphaticRLModule(ExactStateRLModule, InferenceOnlyAPI, TargetNetworkAPI, V
     @override(RLModule)
     def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         """What pi's actions depend on; `get_inference_action_dist_cls` makes actions of it."""
-        outputs = self.pi(self.observations_of(batch))
-        return {Columns.ACTION_DIST_INPUTS: distribution_inputs(outputs, self.std_parameter)}
+        outputs = self.acting_policy(self.observations_of(batch))
+        return {Columns.ACTION_DIST_INPUTS: distribution_inputs(outputs, self.acting_std_parameter)}
+
+
+def _fixed_copy(parameter: nn.Parameter) -> nn.Parameter:
+    return nn.Parameter(parameter.detach().clone(), requires_grad=False)

@@ -143,6 +143,19 @@ class DeterministicActorCriticRLModule(ExactStateRLModule, InferenceOnlyAPI, Tar
                 nn.init.uniform_(layer.bias, -bound, bound)
         self.to(dtype)
 
+    @property
+    def acting_policy(self) -> nn.Module:
+        """The network that acts outside of learning."""
+        return self.pi
+
+    @property
+    def acting_std_parameter(self) -> None:
+        """There is nothing to draw."""
+
+    def average_parameters(self) -> list[nn.Parameter]:
+        """There is no average of pi."""
+        return []
+
     def policy(self, observations: torch.Tensor, target: bool = False) -> torch.Tensor:
         """pi(S), or pi'(S), in the unit box: [N, ...] -> [N, d]."""
         return (self.pi_target if target else self.pi)(self.features(observations))

@@ -27,7 +27,7 @@ def numpy_policy(module: RLModule) -> Forward | None:
             if not all(inherits):
                 return None
             features = getattr(module, "features", nn.Identity())
-            return numpy_forward(nn.Sequential(features, module.pi))
+            return numpy_forward(nn.Sequential(features, module.acting_policy))
     return None
 
 

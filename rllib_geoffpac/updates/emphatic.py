@@ -76,6 +76,8 @@ class EmphaticUpdate:
         after, report = self.actor(networks, memory, inputs, learn=learn)
         if learn:
             networks.update_targets(inputs.numbers["target_rate"])
+            if "average_rate" in inputs.numbers:
+                networks.update_average(inputs.numbers["average_rate"])
         if inputs.is_last is not None:
             # Each update of a lockstep starts from the traces that the lockstep before has left.
             kept = networks.choose(

@@ -89,6 +89,10 @@ class Networks(Protocol):
         """theta' <- theta' + rate (theta - theta') for all target copies; 0: nothing, 1: copy."""
         ...
 
+    def update_average(self, rate: Array) -> None:
+        """theta_bar <- theta_bar + rate (theta - theta_bar) for the average of pi's weights."""
+        ...
+
     def choose(self, condition: Array, yes: Any, no: Any) -> Any:
         """`yes` if `condition` holds, else `no`: two structures of arrays of the same shapes."""
         ...

@@ -112,6 +112,11 @@ class TorchNetworks:
             for source, copied in self._pairs:
                 copied.lerp_(source, rate)
 
+    def update_average(self, rate: float) -> None:
+        pairs = zip(self.parameters["pi"], self.module.average_parameters(), strict=True)
+        for source, average in pairs:
+            average.lerp_(source, rate)
+
     def choose(self, condition: bool, yes: Any, no: Any) -> Any:
         return yes if condition else no
 

@@ -132,6 +132,8 @@ class Run:
         if self.config.uses_action_values:
             due = (seed * CHUNK + 1 + np.arange(CHUNK)) % self.config.policy_delay == 0
             numbers["actor_is_due"] = due * 1.0
+            if self.config.policy_average:
+                numbers["average_rate"] = 1 / (1 + seed * CHUNK + np.arange(CHUNK))
             if self.config.clip_action_values:
                 numbers |= {"target_low": np.full(CHUNK, -0.4), "target_high": np.full(CHUNK, 0.5)}
             size = self.module.distribution.noise_size
@@ -215,6 +217,7 @@ CASES = {
             "policy_distribution": "truncated_gaussian",
             "clip_action_values": True,
             "actor_ascends": "lower",
+            "policy_average": 2,
         },
         {},
     ),

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 import torch
 from finite_mdps import AGREES, CASES, DIFFERS, deviation
-from harness import CONFIGS, MDPEnv, built, digests, learner_of, tiny_config, train
+from harness import CONFIGS, MDPEnv, built, digests, learner_of, stream_of, tiny_config, train
 
 from rllib_geoffpac import probe
+from rllib_geoffpac.algorithms.algorithm import LaneTrainingData
 from rllib_geoffpac.maths.finite_mdp import FiniteMDP
 from rllib_geoffpac.maths.tables import softmax_policy
+from rllib_geoffpac.modules.numpy_forward import numpy_policy
 from rllib_geoffpac.updates import action_values, learned
 
 # ---------------------------------------------------------------------------------------------
@@ -273,6 +275,7 @@ def small_config(kernel="fast"):
         tau=0.05,
         truncation="bootstrap",
         clip_action_values=True,
+        policy_average=7.0,
         updates_per_lockstep=2,
         policy_delay=3,
     )
@@ -311,3 +314,50 @@ def test_fragments_do_not_matter_to_torch_either(ray):
         digests(small_config("torch").env_runners(rollout_fragment_length=n), 2) for n in lengths
     )
     assert first == second
+
+
+# ---------------------------------------------------------------------------------------------
+# What acts, and with which discount pi is judged.
+
+
+def test_the_average_of_pi_acts_and_learning_does_not_see_it(ray, kernel):
+    modules = []
+    for power in (None, 7.0):
+        config = tiny_config("ACE", kernel, policy_average=power, actor_lr=0.05)
+        with built(config.evaluation(evaluation_interval=1, evaluation_duration=2)) as algo:
+            result = train(algo, 2)[-1]
+            modules.append(
+                (learner_of(algo).rl_module, result["evaluation"]["env_runners"]["j_pi"])
+            )
+    (plain, j_pi), (averaged, averaged_j_pi) = modules
+    for name, parameter in plain.state_dict().items():
+        assert torch.equal(averaged.state_dict()[name], parameter), name
+    assert j_pi != averaged_j_pi
+    states = torch.randn(5, 3)
+    acted = averaged.forward_inference({"obs": states})["action_dist_inputs"][:, :2]
+    assert torch.equal(acted, averaged.pi_average(states))
+    assert not torch.equal(acted, averaged.pi(states))
+    played = numpy_policy(averaged)(states.numpy())
+    np.testing.assert_allclose(played, acted.detach().numpy(), atol=1e-6)
+    assert not torch.equal(averaged.acting_std_parameter, averaged.std_parameter)
+
+
+def test_the_average_weighs_late_iterates_more(ray):
+    """About n^(p-1): for p = 1 it is the plain mean of what pi was after every update."""
+    config = tiny_config("ACE", "torch", policy_average=1, actor_lr=0.05, dtype="float64")
+    with built(config.env_runners(rollout_fragment_length=1)) as algo:
+        learner, iterates = learner_of(algo), []
+        for _ in range(25):
+            data = LaneTrainingData(episodes=stream_of(algo, 1))
+            algo.learner_group.update(training_data=data)
+            iterates.append(learner.rl_module.pi[0].weight.detach().numpy().copy())
+        average = learner.rl_module.pi_average[0].weight.detach().numpy()
+    np.testing.assert_allclose(average, np.mean(iterates[10:], axis=0), atol=1e-12)
+
+
+def test_the_discount_of_learning_is_not_that_of_j_pi(ray):
+    config = tiny_config(learning_gamma=0.5).evaluation(evaluation_interval=1)
+    with built(config) as algo:
+        columns = learner_of(algo).aligner.align(stream_of(algo, 20))
+        assert set(np.unique(columns["discount"])) == {0.0, 0.5}
+        assert algo.eval_env_runner_group.local_env_runner.config.gamma == 0.99

@@ -198,11 +198,18 @@ CONFIGS = {
         "overlap_target": 1.0,
         "policy_delay": 1,
         "gamma": 0.5,
-        "action_value_lr": 0.05,
+        "action_value_lr": 0.2,
         "clip_action_values": True,
         "actor_ascends": "lower",
+        "policy_average": 3.0,
     },
-    "forward view, soft copies": {"view": "forward", "tau": 0.2, "lambda_1": 0.0},
+    "forward view, soft copies": {
+        "view": "forward",
+        "tau": 0.2,
+        "lambda_1": 0.0,
+        "policy_average": 7,
+        "env_config": {"action_space": DISCRETE},
+    },
     "Off-PAC with interest": {"algorithm": "OffPAC", "interest_fn": interest},
 }
 
@@ -216,8 +223,10 @@ def reference_parameters(reference, module) -> dict[str, np.ndarray]:
     tensors = {"pi": list(reference.pi.tensors)}
     tensors |= {name: critic.tensors for name, critic in reference.critics.items()}
     tensors |= {f"{name}_target": list(own) for name, own in reference.targets.items()}
+    if reference.config.policy_average is not None:
+        tensors["pi_average"] = list(reference.averages)
     named = {}
-    for suffix in ("", "_target"):
+    for suffix in ("", "_target", "_average"):
         if reference.has_std and f"pi{suffix}" in tensors:
             named[f"std_parameter{suffix}"] = tensors[f"pi{suffix}"].pop()
     for network, own in tensors.items():

@@ -23,7 +23,7 @@ from jax import numpy as jnp
 from rllib_geoffpac.updates.backend import Backend, Chunk, Memory, Report, Update
 from rllib_geoffpac.updates.xla.networks import State, Structure, XlaNetworks
 from rllib_geoffpac.updates.xla.optimizers import flat, split
-from rllib_geoffpac.updates.xla.structure import structure_of, target_parameters
+from rllib_geoffpac.updates.xla.structure import average_parameters, structure_of, target_parameters
 
 # One thread: a learner is one process among many, and the programs are too small to be shared.
 _COMPILER_OPTIONS = {
@@ -176,6 +176,7 @@ class XlaBackend(Backend):
             {n: flat(o.parameters) for n, o in optimizers.items()},
             {n: flat(own) for n, own in target_parameters(self.module).items()},
             {n: o.get(self.dtype) for n, o in optimizers.items()},
+            {n: flat(own) for n, own in average_parameters(self.module).items()},
         )
         self._state = jax.tree.map(jnp.array, state)
 
@@ -183,13 +184,14 @@ class XlaBackend(Backend):
         if self._stored or self._state is None:
             return
         state: State = jax.device_get(self._state)
-        targets = target_parameters(self.module)
         with torch.no_grad():
             for name, optimizer in self.structure.optimizers.items():
                 _copy(optimizer.parameters, state.parameters[name])
                 optimizer.set(state.slots[name])
-            for name, own in targets.items():
+            for name, own in target_parameters(self.module).items():
                 _copy(own, state.targets[name])
+            for name, own in average_parameters(self.module).items():
+                _copy(own, state.averages[name])
         self._stored = True
 
     def hand_over(self) -> None:
@@ -206,9 +208,12 @@ class XlaBackend(Backend):
     def named_parameters(self) -> dict[str, np.ndarray]:
         if self._state is None:
             return {n: p.detach().numpy() for n, p in self.module.state_dict().items()}
-        parameters, targets = jax.device_get((self._state.parameters, self._state.targets))
-        own = {name: o.parameters for name, o in self.structure.optimizers.items()}
-        pairs = [(own, parameters), (target_parameters(self.module), targets)]
+        state: State = jax.device_get(self._state._replace(slots={}))
+        pairs = [
+            ({n: o.parameters for n, o in self.structure.optimizers.items()}, state.parameters),
+            (target_parameters(self.module), state.targets),
+            (average_parameters(self.module), state.averages),
+        ]
         return {
             self._names[id(parameter)]: value
             for modules, arrays in pairs

@@ -32,11 +32,13 @@ class State(NamedTuple):
         parameters: By function, [P] in the order of its torch parameters.
         targets: Of the target copies, by function.
         slots: What the optimizers remember, by function.
+        averages: Of the averages over time, by function; pi alone can have one.
     """
 
     parameters: dict[str, Array]
     targets: dict[str, Array]
     slots: dict[str, Slots]
+    averages: dict[str, Array]
 
 
 class Structure(NamedTuple):
@@ -160,17 +162,20 @@ class XlaNetworks:
         self._descend(name, -direction)
 
     def update_targets(self, rate: jax.Array) -> None:
-        def towards(target: jax.Array, source: jax.Array) -> jax.Array:
-            # Exactly as it is for a rate of 0, exactly the source for 1.
-            moved = jnp.where(rate == 1, source, target + rate * (source - target))
-            return jnp.where(rate == 0, target, moved)
-
         rate = rate * self.numbers["learn"]
         targets = {
-            name: towards(own, self.state.parameters[name])
+            name: _towards(own, self.state.parameters[name], rate)
             for name, own in self.state.targets.items()
         }
         self.state = self.state._replace(targets=targets)
+
+    def update_average(self, rate: jax.Array) -> None:
+        rate = rate * self.numbers["learn"]
+        averages = {
+            name: _towards(own, self.state.parameters[name], rate)
+            for name, own in self.state.averages.items()
+        }
+        self.state = self.state._replace(averages=averages)
 
     def choose(self, condition: jax.Array, yes: Any, no: Any) -> Any:
         return jax.tree.map(partial(jnp.where, condition), yes, no)
@@ -198,3 +203,9 @@ class XlaNetworks:
         self.state = state._replace(
             parameters={**state.parameters, name: moved}, slots={**state.slots, name: slots}
         )
+
+
+def _towards(copied: jax.Array, source: jax.Array, rate: jax.Array) -> jax.Array:
+    """A part of the way; exactly as it is for a rate of 0, exactly the source for 1."""
+    moved = jnp.where(rate == 1, source, copied + rate * (source - copied))
+    return jnp.where(rate == 0, copied, moved)

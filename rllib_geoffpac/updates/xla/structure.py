@@ -56,6 +56,12 @@ def target_parameters(module: Any) -> dict[str, list[torch.nn.Parameter]]:
     return {name: module.parameters_of(name, target=True) for name in module.target_names}
 
 
+def average_parameters(module: Any) -> dict[str, list[torch.nn.Parameter]]:
+    """The parameters of averages over time, by function."""
+    own = module.average_parameters()
+    return {"pi": own} if own else {}
+
+
 def _outputs(layers: tuple[Layer, ...], parameters: list[Array], observations: Array) -> Array:
     return apply(layers, parameters, observations)
 

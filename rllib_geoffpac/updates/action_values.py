@@ -117,8 +117,8 @@ class ActionValueActor:
 
         networks.when(numbers["actor_is_due"] > 0, lambda: networks.learn("pi", rule))
         if eta is not None:
-            eta, overlaps = overlap_step(eta, rows.raw_rho, numbers)
-            after, report = after._replace(multiplier=eta), report | overlaps
+            next_eta, overlaps = overlap_step(eta, rows.raw_rho, numbers)
+            after, report = after._replace(multiplier=next_eta), report | overlaps
         return after, report
 
     def advance(

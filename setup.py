@@ -50,6 +50,7 @@ setup(
         "export": ["onnx>=1.17", "onnxscript>=0.5"],
         "video": ["imageio[ffmpeg]>=2.34"],
         "offline": ["minari[hdf5]>=0.5.3; python_version >= '3.11'", "msgpack-numpy>=0.4.8"],
+        "search": ["optuna>=4"],
         "docs": [
             "mkdocs>=1.6",
             "mkdocs-material>=9.5",
@@ -61,6 +62,7 @@ setup(
             "pytest-timeout>=2.3",
             "hypothesis>=6.100",
             "jsonschema>=4.21",
+            "optuna>=4",
             "scipy>=1.15",
             "pandas>=2.2",
             "onnxruntime>=1.20",

@@ -182,3 +182,18 @@ def restore_connector(pipeline: Any, checkpoint: Path, name: str) -> None:
     path = checkpoint / _ENV_RUNNER / name
     if path.exists():
         pipeline.restore_from_path(str(path))
+
+
+def check_connectors_are_stateless(checkpoint: Path) -> None:
+    """Raises UserError if a connector has learned something, which only unpickling could restore.
+
+    Acting without it would be another policy than the one that was trained.
+    """
+    for path in sorted((checkpoint / _ENV_RUNNER).glob("*_connector/**/state.pkl")):
+        with open(path, "rb") as file:
+            state = _ArraysOnly(file).load()
+        if state:
+            raise UserError(
+                f"--weights-only: the connector {path.parent.name} of the checkpoint has state "
+                "that can only be unpickled. Leave the option out, if you trust the checkpoint."
+            )

@@ -116,9 +116,11 @@ def _play_with_connectors(
         DEFAULT_MODULE_ID: spaces,
     }
     config.env_runners(num_env_runners=0, num_envs_per_env_runner=1)
-    to_module = config.build_env_to_module_connector(env=env, spaces=named)
+    to_module = config.build_env_to_module_connector(env=env, spaces=named, device=None)
     to_env = config.build_module_to_env_connector(env=env, spaces=named)
-    if not options.weights_only:
+    if options.weights_only:
+        checkpoints.check_connectors_are_stateless(checkpoint)
+    else:
         checkpoints.restore_connector(to_module, checkpoint, "env_to_module_connector")
         checkpoints.restore_connector(to_env, checkpoint, "module_to_env_connector")
     module = config.get_rl_module_spec(env=env, spaces=named, inference_only=True).build()

@@ -130,10 +130,35 @@ def check_run_settings(experiment: Experiment) -> None:
             f"Write one of {', '.join(names.SCHEDULERS)}, or with arguments "
             "'scheduler: {type: asha, max_t: 100}'."
         )
+    _check_search(experiment)
     failures = experiment.failure_config.get("max_failures", 0)
     _require(isinstance(failures, int) and not isinstance(failures, bool) and failures >= -1,
              "failure_config: max_failures", failures,
              "an integer >= 0, or -1 for no limit")  # fmt: skip
+
+
+def _check_search(experiment: Experiment) -> None:
+    given, kind = experiment.tune_config.get("search_alg"), experiment.search_algorithm
+    if given is None:
+        return
+    if kind not in names.SEARCH_ALGORITHMS:
+        raise UserError(
+            f"tune_config: unknown search_alg {given!r}."
+            f"{did_you_mean(str(kind), names.SEARCH_ALGORITHMS)} "
+            f"Write one of {', '.join(names.SEARCH_ALGORITHMS)}, or with arguments "
+            "'search_alg: {type: optuna, seed: 1}'. Without the key values are drawn at random."
+        )
+    spaces = [space for _, space in search_space.find(experiment.config)]
+    if not spaces:
+        raise UserError(
+            f"tune_config: search_alg {kind} has nothing to search: give a setting a search space, "
+            "for instance lr: {loguniform: [1e-4, 1e-2]}."
+        )
+    if any("grid_search" in space for space in spaces):
+        raise UserError(
+            f"tune_config: search_alg {kind} chooses values itself and knows no grid_search; "
+            "write choice instead."
+        )
 
 
 def _check_checkpoint_config(experiment: Experiment) -> None:

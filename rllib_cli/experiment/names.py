@@ -42,7 +42,14 @@ CHECKPOINT_KEYS = (
     "checkpoint_frequency",
     "checkpoint_at_end",
 )
-TUNE_KEYS = ("metric", "mode", "scheduler", "max_concurrent_trials", "time_budget_s")
+TUNE_KEYS = (
+    "metric",
+    "mode",
+    "scheduler",
+    "search_alg",
+    "max_concurrent_trials",
+    "time_budget_s",
+)
 FAILURE_KEYS = ("max_failures",)
 SCHEDULERS = {
     "fifo": "FIFOScheduler",
@@ -51,6 +58,18 @@ SCHEDULERS = {
     "median_stopping_rule": "MedianStoppingRule",
     "pbt": "PopulationBasedTraining",
 }
+
+# ray.tune.search.SEARCH_ALG_IMPORT, but for the two names of what draws at random by default.
+SEARCH_ALGORITHMS = (
+    "ax",
+    "bayesopt",
+    "bohb",
+    "hebo",
+    "hyperopt",
+    "nevergrad",
+    "optuna",
+    "zoopt",
+)
 
 # Names of the old API stack, and what to write on the new one.
 OLD_EXPERIMENT_KEYS = {

@@ -26,7 +26,7 @@ class Experiment:
         stop: Flat result key -> value at which a trial ends.
         num_samples: Repetitions of each grid point (seeds).
         checkpoint_config: Keyword arguments of ``ray.tune.CheckpointConfig``.
-        tune_config: ``metric``, ``mode``, ``scheduler``, ``max_concurrent_trials``, ...
+        tune_config: ``metric``, ``mode``, ``scheduler``, ``search_alg``, ...
         failure_config: ``max_failures``.
         storage_path: Folder or URI that receives the experiment's folder; None is Tune's default.
         algorithm: The Algorithm class of a ``.py`` file; None finds it by ``run``.
@@ -47,6 +47,21 @@ class Experiment:
     def folder(self) -> str:
         """The experiment's results folder (a path or a URI)."""
         return storage.join(self.storage_path or default_storage_path(), self.name)
+
+    @property
+    def search_algorithm(self) -> str | None:
+        """Who chooses the values of the trials; None: they are drawn before the run."""
+        given = self.tune_config.get("search_alg")
+        return given.get("type") if isinstance(given, dict) else given
+
+    def drawn(self) -> tuple[dict[str, Any], int]:
+        """The config, and how often Tune draws from it, with one seed per sample.
+
+        A search algorithm compares its trials, so that they all have the same seed.
+        """
+        if self.search_algorithm is not None:
+            return self.config, self.num_samples
+        return search_space.seeds_for_samples(self.config, self.num_samples)
 
 
 def default_storage_path() -> str:

@@ -31,7 +31,13 @@ _MORE_OF_ENV_RUNNERS = (
     "module_episode_return_mean/<module>",
 )
 # Settings with which a user brings code that may report what it likes.
-_OWN_CODE = ("callbacks", "learner_class", "env_runner_cls", "custom_evaluation_function")
+_OWN_CODE = (
+    "callbacks",
+    "callbacks_class",
+    "learner_class",
+    "env_runner_cls",
+    "custom_evaluation_function",
+)
 
 
 def metrics_of(experiment: Experiment) -> Sequence[Metric]:
@@ -81,8 +87,11 @@ def check_result_key(key: str, where: str, experiment: Experiment) -> None:
             "set evaluation_interval: 1 in config."
         )
     metrics = metrics_of(experiment)
+    if experiment.run in names.OFFLINE_ALGORITHMS:
+        # They play no environment but for evaluation.
+        metrics = [metric for metric in metrics if metric.place != ENV_RUNNERS]
     found = next((metric for metric in metrics if metric.matches(key)), None)
-    if found is None and not ("/" in key and _reports_more(experiment)):
+    if found is None and not ("/" in key and reports_more(experiment)):
         known = [metric.key for metric in metrics if metric.is_number and not metric.is_open]
         examples = sorted(known, key=lambda name: name.count("/"))[:4]
         raise UserError(
@@ -94,13 +103,13 @@ def check_result_key(key: str, where: str, experiment: Experiment) -> None:
         raise UserError(f"{where}: {key!r} is no number, but {found.unit}; take another key.")
 
 
-def _reports_more(experiment: Experiment) -> bool:
+def reports_more(experiment: Experiment) -> bool:
     """Whether there is code of the user's own in the experiment."""
     config = experiment.config
     named = any(config.get(key) for key in _OWN_CODE)
     return (
         named
-        or any(key.startswith("callbacks_on_") for key in config)
+        or any(key.startswith(("callbacks_on_", "on_")) for key in config)
         or experiment.run not in names.ALGORITHMS
     )
 

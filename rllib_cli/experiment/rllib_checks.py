@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rllib_cli import plugins
 from rllib_cli.errors import UserError, exception_summary
-from rllib_cli.experiment import checks, names, search_space
+from rllib_cli.experiment import checks, learner_metrics, names, result_keys, search_space
 from rllib_cli.experiment.algorithms import algorithm_class, check_env
 from rllib_cli.experiment.parse import Experiment
 from rllib_cli.experiment.settings import Settings
@@ -43,7 +44,9 @@ def check_experiment(experiment: Experiment) -> list[Trial]:
     algorithm = experiment.algorithm or algorithm_class(experiment.run)
     settings = Settings(algorithm.get_default_config(), experiment.run)
     settings.check(experiment.config)
+    _check_learner_metrics(experiment, algorithm)
     make_scheduler(experiment.tune_config)
+    make_searcher(experiment)
     settings.for_rllib(experiment.config)
     trials = resolve_trials(experiment)
     made = {}
@@ -65,6 +68,22 @@ def check_experiment(experiment: Experiment) -> list[Trial]:
     return resolved
 
 
+def _check_learner_metrics(experiment: Experiment, algorithm: "type[Algorithm]") -> None:
+    """Stop keys and metrics of RLlib's own learners; ours are in the table of metrics."""
+    if result_keys.reports_more(experiment) or plugins.metrics_of(experiment.run) is not None:
+        return
+    chosen = {
+        "tune_config: metric": experiment.tune_config.get("metric"),
+        "checkpoint_config: checkpoint_score_attribute": experiment.checkpoint_config.get(
+            "checkpoint_score_attribute"
+        ),
+    }
+    keys = [*(("stop", key) for key in experiment.stop), *chosen.items()]
+    for where, key in keys:
+        if key is not None:
+            learner_metrics.check(key, where, algorithm)
+
+
 def references(experiment: Experiment) -> list[str]:
     """The code that an experiment names as ``package.module:name``."""
     algorithm = experiment.algorithm or algorithm_class(experiment.run)
@@ -81,19 +100,42 @@ def make_scheduler(tune_config: dict[str, Any]) -> Any | None:
         return None
     settings = dict(scheduler) if isinstance(scheduler, dict) else {"type": scheduler}
     kind = getattr(schedulers, names.SCHEDULERS[settings.pop("type")])
-    known = set(inspect.signature(kind).parameters) - {"metric", "mode"}
+    return _make(kind, "scheduler", search_space.to_tune(settings))
+
+
+def make_searcher(experiment: Experiment) -> Any | None:
+    """Builds the search algorithm of ``tune_config``; None if values are drawn at random.
+
+    Unless told otherwise it gets the experiment's seed.
+    """
+    from ray.tune import search
+
+    if experiment.search_algorithm is None:
+        return None
+    given = experiment.tune_config["search_alg"]
+    settings = dict(given) if isinstance(given, dict) else {}
+    settings.pop("type", None)
+    kind = search.SEARCH_ALG_IMPORT[experiment.search_algorithm]()
+    if "seed" in inspect.signature(kind).parameters:
+        settings.setdefault("seed", search_seed(experiment))
+    return _make(kind, "search_alg", settings)
+
+
+def _make(kind: Any, title: str, settings: dict[str, Any]) -> Any:
+    """Calls a class of Tune's with a user's arguments."""
+    known = set(inspect.signature(kind).parameters) - {"metric", "mode", "space"}
     for key in settings:
         if key not in known:
             raise UserError(
-                f"tune_config: the scheduler {kind.__name__} has no argument {key!r}."
+                f"tune_config: the {title} {kind.__name__} has no argument {key!r}."
                 f"{did_you_mean(key, known)} It takes {', '.join(sorted(known)) or 'none'}; "
                 "metric and mode stand in tune_config itself."
             )
     try:
-        return kind(**search_space.to_tune(settings))
+        return kind(**settings)
     except Exception as error:
         raise UserError(
-            f"tune_config: the scheduler {kind.__name__} refuses {settings}: "
+            f"tune_config: the {title} {kind.__name__} refuses {settings}: "
             f"{exception_summary(error)}"
         ) from None
 
@@ -101,12 +143,14 @@ def make_scheduler(tune_config: dict[str, Any]) -> Any | None:
 def resolve_trials(experiment: Experiment) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Draws the trials in the order, and with the random numbers, in which Tune will.
 
+    What a search algorithm will choose is not known before: then they are examples.
+
     Returns:
         ``(params, config)`` of each trial, ``params`` being what the search space chose.
     """
     from ray.tune.search.variant_generator import generate_variants
 
-    config, num_samples = search_space.seeds_for_samples(experiment.config, experiment.num_samples)
+    config, num_samples = experiment.drawn()
     spec = {"config": search_space.to_tune(config)}
     random_state = tune_random_state(search_seed(experiment))
     trials = []

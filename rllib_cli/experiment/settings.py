@@ -91,9 +91,7 @@ class Settings:
         if isinstance(value, list) and self._takes_schedule(key, annotation):
             _check_schedule(key, value, where)
             return
-        if code_references.is_kept_as_text(key) or value_types.matches(value, annotation):
-            return
-        if code_references.is_reference(value) and value_types.is_code(annotation):
+        if code_references.is_kept_as_text(key) or _fits(value, annotation):
             return
         # Some of RLlib's annotations are narrower than its own defaults.
         if value is None or type(value) is not type(standard):
@@ -168,6 +166,20 @@ class Settings:
             else:
                 found += code_references.find_references(value, self.annotation(key), key)
         return found
+
+
+def _fits(value: Any, annotation: Any) -> bool:
+    """Whether the annotation allows the value, or a reference in place of code.
+
+    Where RLlib takes code it also takes several, as it does with files, without saying so.
+    """
+    if value_types.matches(value, annotation):
+        return True
+    if not value_types.is_code(annotation):
+        return False
+    if isinstance(value, list):
+        return all(_fits(element, annotation) for element in value)
+    return code_references.is_reference(value)
 
 
 def _check_schedule(key: str, value: list[Any], where: str) -> None:

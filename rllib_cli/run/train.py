@@ -238,7 +238,9 @@ def _headline(plan: Plan) -> str:
         + (f"until {until}" if until else "until Ctrl-C (no stop criterion)"),
         f"Results: {experiment.folder}",
     ]
-    if experiment.num_samples > 1 and not search_space.is_search_space(
+    if experiment.search_algorithm is not None:
+        lines.append(f"{experiment.search_algorithm} chooses the values of the trials as they end")
+    elif experiment.num_samples > 1 and not search_space.is_search_space(
         experiment.config.get("seed")
     ):
         first = experiment.config.get("seed") or 0
@@ -267,6 +269,8 @@ def _print_plans(plans: list[Plan], screen: Screen) -> None:
                 f"{trial.resources['GPU']:g}",
             )
         screen.console.print(table)
+        if plan.experiment.search_algorithm is not None:
+            screen.console.print("These values are examples.")
     screen.console.print("Dry run: nothing was started.")
 
 

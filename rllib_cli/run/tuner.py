@@ -15,12 +15,21 @@ from rllib_cli.folders import metric_and_mode
 from rllib_cli.run.session import SessionCallback, trial_dirname
 
 
+def _search(experiment: Experiment) -> dict[str, Any]:
+    """Who chooses the trials, and how many of them run at a time."""
+    at_once = experiment.tune_config.get("max_concurrent_trials")
+    if searcher := rllib_checks.make_searcher(experiment):
+        return {"search_alg": searcher, "max_concurrent_trials": at_once}
+    seed = rllib_checks.search_seed(experiment)
+    return {"search_alg": BasicVariantGenerator(random_state=seed, max_concurrent=at_once or 0)}
+
+
 def make_tuner(experiment: Experiment, resume: bool, wandb_project: str | None = None) -> Any:
     """Builds the ``Tuner`` of a checked experiment, or restores it from its folder."""
     for env in env_names(experiment):
         register_env(env)
     trainable = experiment.algorithm or algorithm_class(experiment.run)
-    config, num_samples = search_space.seeds_for_samples(experiment.config, experiment.num_samples)
+    config, num_samples = experiment.drawn()
     settings = Settings(trainable.get_default_config(), experiment.run)
     space = search_space.to_tune(settings.for_rllib(config))
     filesystem, folder = storage.locate(experiment.folder)
@@ -46,10 +55,7 @@ def make_tuner(experiment: Experiment, resume: bool, wandb_project: str | None =
             metric=metric,
             mode=mode,
             num_samples=num_samples,
-            search_alg=BasicVariantGenerator(
-                random_state=rllib_checks.search_seed(experiment),
-                max_concurrent=experiment.tune_config.get("max_concurrent_trials") or 0,
-            ),
+            **_search(experiment),
             scheduler=rllib_checks.make_scheduler(experiment.tune_config),
             time_budget_s=experiment.tune_config.get("time_budget_s"),
             trial_dirname_creator=trial_dirname,

@@ -42,10 +42,12 @@ def test_every_new_name_of_an_old_metric_is_accepted():
 
 def test_schedulers_and_search_spaces_are_tunes():
     from ray import tune
-    from ray.tune import schedulers
+    from ray.tune import schedulers, search
 
     assert [name for name in names.SCHEDULERS.values() if not hasattr(schedulers, name)] == []
     assert [name for name in SPELLINGS if not hasattr(tune, name)] == []
+    at_random = {"random", "variant_generator"}
+    assert set(names.SEARCH_ALGORITHMS) == set(search.SEARCH_ALG_IMPORT) - at_random
 
 
 def test_checkpoint_settings_are_tunes():

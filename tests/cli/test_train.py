@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import shlex
 import signal
 import subprocess
@@ -55,12 +56,23 @@ def printed_command(text: str, after: str) -> list[str]:
     return words[words.index("-m") + 2 :] if "-m" in words else words[1:]
 
 
-def test_ppo_trains_on_cartpole_with_more_processes_than_cores(rllib, home):
+MY_LAB = """
+from ray.rllib.callbacks.callbacks import RLlibCallback
+
+
+class Callbacks(RLlibCallback):
+    def on_train_result(self, *, result, **more):
+        result["my_lab"] = {"iterations": result["training_iteration"]}
+"""
+
+
+def test_ppo_trains_with_callbacks_of_the_folder_and_more_processes_than_cores(rllib, home):
+    (home / "my_lab.py").write_text(MY_LAB)
     cores = available_cpus()
     result = rllib(
-        "train", "--algo", "PPO", "--env", "CartPole-v1", "--stop", '{"training_iteration": 2}',
+        "train", "--algo", "PPO", "--env", "CartPole-v1", "--stop", '{"my_lab/iterations": 2, "time_total_s": 999}',
         "--storage-path", "results", "--set", "train_batch_size_per_learner=500",
-        "--set", "num_env_runners=2", "--set", f"num_cpus_per_env_runner={cores / 2}",
+        "--set", "callbacks=my_lab:Callbacks", "--set", "num_env_runners=2", "--set", f"num_cpus_per_env_runner={cores / 2}",
         "--ray-num-cpus", cores + 1,
     )  # fmt: skip
     assert result.status == 0, result.text
@@ -73,8 +85,10 @@ def test_ppo_trains_on_cartpole_with_more_processes_than_cores(rllib, home):
     assert "500 steps" in result.out and "return" in result.out and "left" in result.out
     assert f"rllib evaluate {trial}/checkpoint_000000 --episodes 10" in result.out
     assert f"rllib plot {trial.parent}" in result.out
-    assert [path.name for path in home.iterdir()] == ["results"]
-    check_evaluation_of(trial / "checkpoint_000000", home)
+    left = {path.name for path in home.iterdir()}
+    assert left - {"__pycache__"} == {"my_lab.py", "results"}
+    check_evaluation_of(printed_command(result.out, "Evaluate it")[1], home)
+    check_that_statistics_are_not_left_out(trial / "checkpoint_000000", home)
 
 
 def check_evaluation_of(checkpoint, home):
@@ -87,6 +101,34 @@ def check_evaluation_of(checkpoint, home):
     first, second = (json.loads((home / name).read_text()) for name in ("a.json", "b.json"))
     assert first == second
     assert len(first["episode_returns"]) == 3 and first["j_pi_stderr"] >= 0
+
+
+def check_that_statistics_are_not_left_out(checkpoint, home):
+    state = checkpoint / "env_runner" / "env_to_module_connector" / "MeanStdFilter" / "state.pkl"
+    state.parent.mkdir()
+    state.write_bytes(pickle.dumps({"running_stats": [1.0]}))
+    refused = run(["evaluate", checkpoint, "--weights-only"], home)
+    assert refused.status == 2 and "MeanStdFilter" in refused.err
+
+
+def test_optuna_chooses_the_values_of_the_trials(rllib, home):
+    (home / "search.yaml").write_text(
+        "search:\n"
+        "  run: ACE\n"
+        "  env: TwoCircle-v0\n"
+        "  num_samples: 2\n"
+        "  stop: {training_iteration: 1}\n"
+        "  config: {module: tabular, optimizer_type: sgd, lr: {loguniform: [1e-3, 1e-1]}}\n"
+        "  tune_config: {search_alg: {type: optuna, seed: 3}, max_concurrent_trials: 1,\n"
+        "                metric: env_runners/episode_len_mean}\n"
+    )
+    result = rllib("train", "file", "search.yaml", "--storage-path", "results")
+    assert result.status == 0, result.text
+    assert "optuna chooses" in result.out
+    trials = reports(home / "results" / "search").values()
+    settings = [lines[0]["config"] for lines in trials]
+    # A search compares its trials, so that all have the same seed.
+    assert len({s["lr"] for s in settings}) == 2 and len({s["seed"] for s in settings}) == 1
 
 
 @pytest.fixture(scope="module")

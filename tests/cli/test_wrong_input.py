@@ -135,6 +135,22 @@ QUICK = {
         options(*PPO, "--stop", "{learners/policy_loss: 1}"),
         ["learners/default_policy"],
     ),
+    "returns of an algorithm that plays nothing": (
+        options("train", "--algo", "CQL", "--stop", "{env_runners/episode_return_mean: 1}"),
+        ["no result of CQL"],
+    ),
+    "an unknown search algorithm": (
+        file(experiment(tune_config="{search_alg: optunaa}", config="{lr: {uniform: [0, 1]}}")),
+        ["'optuna'"],
+    ),
+    "a search without a space": (
+        file(experiment(tune_config="{search_alg: optuna}")),
+        ["nothing to search"],
+    ),
+    "a search over a grid": (
+        file(experiment(tune_config="{search_alg: optuna}", config="{lr: {grid_search: [1]}}")),
+        ["choice"],
+    ),
     "storage path is a file": (
         {"files": {"taken": ""}, "arguments": [*PPO, "--storage-path", "taken"]},
         ["storage path", "file"],
@@ -209,6 +225,19 @@ DEEP = {
     "unknown argument of a scheduler": (
         file(experiment(tune_config="{scheduler: {type: asha, max_tt: 3}}")),
         ["'max_tt'", "'max_t'"],
+    ),
+    "unknown argument of a search algorithm": (
+        file(
+            experiment(
+                tune_config="{search_alg: {type: optuna, sede: 3}}",
+                config="{lr: {uniform: [0.1, 1]}}",
+            )
+        ),
+        ["'sede'", "'seed'"],
+    ),
+    "a learner's metric that it never reports": (
+        options(*PPO, "--stop", "{learners/default_policy/policy_los: 1}"),
+        ["reports no 'policy_los'", "'policy_loss'"],
     ),
     "a scheduler's impossible value": (
         file(experiment(tune_config="{scheduler: {type: asha, max_t: 3, grace_period: 9}}")),

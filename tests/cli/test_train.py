@@ -70,9 +70,11 @@ def test_ppo_trains_with_callbacks_of_the_folder_and_more_processes_than_cores(r
     (home / "my_lab.py").write_text(MY_LAB)
     cores = available_cpus()
     result = rllib(
-        "train", "--algo", "PPO", "--env", "CartPole-v1", "--stop", '{"my_lab/iterations": 2, "time_total_s": 999}',
+        "train", "--algo", "PPO", "--env", "CartPole-v1",
+        "--stop", '{"my_lab/iterations": 2, "time_total_s": 999}',
         "--storage-path", "results", "--set", "train_batch_size_per_learner=500",
-        "--set", "callbacks=my_lab:Callbacks", "--set", "num_env_runners=2", "--set", f"num_cpus_per_env_runner={cores / 2}",
+        "--set", "callbacks=my_lab:Callbacks", "--set", "num_env_runners=2",
+        "--set", f"num_cpus_per_env_runner={cores / 2}",
         "--ray-num-cpus", cores + 1,
     )  # fmt: skip
     assert result.status == 0, result.text

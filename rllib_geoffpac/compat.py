@@ -27,6 +27,8 @@ INHERITED = {
     "every weight sync would carry the replay ring along.",
     "_dont_auto_sync_env_runner_states": "AlgorithmConfig: mu is fixed, so the env runners need no "
     "weights; there is no public switch.",
+    "_env_id": "Algorithm: the environment's name, which another config may change.",
+    "_get_env_id_and_creator": "Algorithm: likewise; only the constructor asks for it otherwise.",
     "_forward": "RLModule: RLlib's documented seam for the forward pass of a module.",
     "_get_optimizer_state": "TorchLearner: RLlib rounds the optimizers' state to float32 on its "
     "way to and from a checkpoint, which must resume bit for bit.",

@@ -14,7 +14,7 @@ import ray
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.callbacks.utils import make_callback
-from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.core import DEFAULT_AGENT_ID, DEFAULT_MODULE_ID
 from ray.rllib.core.learner.training_data import TrainingData
 from ray.rllib.core.rl_module.rl_module import RLModule
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
@@ -22,9 +22,11 @@ from ray.rllib.utils.annotations import override
 from ray.rllib.utils.metrics import (
     ENV_RUNNER_RESULTS,
     LEARNER_RESULTS,
+    NUM_AGENT_STEPS_TRAINED_LIFETIME,
     NUM_ENV_STEPS_SAMPLED_LIFETIME,
     WEIGHTS_SEQ_NO,
 )
+from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 from ray.rllib.utils.typing import ModuleID, ResultDict, StateDict
 from ray.tune import PlacementGroupFactory
 
@@ -128,6 +130,20 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
             writer.flush()
         super().cleanup()
 
+    @override(Algorithm)
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Starts over with another config in the same process: Tune's `reuse_actors`."""
+        self.cleanup()
+        config = self.get_default_config().update_from_dict(new_config)
+        self._env_id, self.env_creator = self._get_env_id_and_creator(config.env, config)
+        self.metrics = MetricsLogger(root=True, stats_cls_lookup=config.stats_cls_lookup)
+        self.learner_group = self.eval_env_runner_group = None
+        config.validate()
+        config.freeze()
+        self.config = config
+        self.setup(config)
+        return True
+
     @classmethod
     @override(Algorithm)
     def default_resource_request(cls, config: Any) -> PlacementGroupFactory:
@@ -163,6 +179,11 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
                 },
             )
         self.metrics.aggregate(results, key=LEARNER_RESULTS)
+        if self.config.count_steps_by == "agent_steps":
+            # RLlib asks for these to end an iteration, and its learners never tell them.
+            place = (LEARNER_RESULTS, NUM_AGENT_STEPS_TRAINED_LIFETIME, DEFAULT_AGENT_ID)
+            steps = sum(len(fragment) for fragment in fragments)
+            self.metrics.log_value(place, steps, reduce="lifetime_sum")
         # Once is enough: what is learned from a poisoned optimizer is not worth having, and the
         # learner has kept its last finite parameters.
         self.diverged = self.on_learner(lambda learner: learner.diverged)

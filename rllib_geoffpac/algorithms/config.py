@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,12 @@ from rllib_geoffpac.validation import unknown_key_message
 
 if TYPE_CHECKING:
     from rllib_geoffpac.offline_evaluation.evaluation import OfflineEvaluation
+
+RLLIB_TIMEOUTS = {
+    "sample_timeout_s": "env_hang_timeout_s",
+    "env_runner_restore_timeout_s": "env_runner_lost_timeout_s",
+}
+"""Settings of RLlib that mean what settings of ours do, and take over if they are changed."""
 
 
 class LaneAlgorithmConfig(DataConfig):
@@ -213,6 +220,7 @@ class LaneAlgorithmConfig(DataConfig):
     @override(AlgorithmConfig)
     def validate(self) -> None:
         self._apply_module_overrides()
+        self._take_rllib_timeouts()
         schedulable = can_be_scheduled(self)
         for env_step in turning_points(self):
             with held_at(self, env_step):
@@ -247,6 +255,14 @@ class LaneAlgorithmConfig(DataConfig):
                     f"allowed is {DEFAULT_MODULE_ID!r}, the only one."
                 )
             self.update_from_dict(settings)
+
+    def _take_rllib_timeouts(self) -> None:
+        """RLlib's words for ours, where somebody has changed them; None is RLlib's for ever."""
+        standard = AlgorithmConfig()
+        for theirs, ours in RLLIB_TIMEOUTS.items():
+            given = getattr(self, theirs)
+            if given != getattr(standard, theirs):
+                setattr(self, ours, math.inf if given is None else given)
 
     def _validate_env_runner(self) -> None:
         if self.in_evaluation:

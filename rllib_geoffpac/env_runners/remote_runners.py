@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -71,7 +72,8 @@ class RemoteRunners:
         lost_since, hung = None, 0
         while True:
             try:
-                incarnation, answer = ray.get(ask(), timeout=time_limit)
+                patience = None if math.isinf(time_limit) else time_limit
+                incarnation, answer = ray.get(ask(), timeout=patience)
                 # A runner can get lost and be rebuilt between two requests: no request fails then.
                 known = self._incarnations.get(runner, incarnation)
                 if incarnation != known and lost_since is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +13,8 @@ from rllib_geoffpac.env_runners.remote_runners import RemoteRunners
 from rllib_geoffpac.lanes.events import SAMPLING_EVENTS, EventCounts
 from rllib_geoffpac.lanes.fragments import Fragment
 from rllib_geoffpac.lanes.positions import LaneAnchor, split_lanes
+
+logger = logging.getLogger(__name__)
 
 
 class LaneStream:
@@ -46,6 +49,7 @@ class LaneStream:
         self._carried: dict[str, Any] = {
             name: ray.put(value) if actors else value for name, value in (carried or {}).items()
         }
+        self._replacements: dict[int, Any] = {}  # of remote runners that are gone for good
 
     def next(self, lengths: Iterator[int], weights: Any = None) -> list[Fragment]:
         """Returns the next locksteps of all lanes, in lane order.
@@ -87,14 +91,18 @@ class LaneStream:
         self.anchor = anchor
 
     def _request(self, runner: int, start: int, length: int) -> None:
-        if (runner, start) not in self._pending:
+        if (runner, start) not in self._pending and runner not in self._replacements:
             actor = self.runners.actors()[runner]
-            self._pending[runner, start] = actor.answer.remote(
-                start=start,
-                num_locksteps=length,
-                anchor=self.anchor.select(self._lanes[runner]),
-                **self._carried,
-            )
+            request = self._arguments(runner, start, length)
+            self._pending[runner, start] = actor.answer.remote(**request)
+
+    def _arguments(self, runner: int, start: int, length: int) -> dict[str, Any]:
+        return {
+            "start": start,
+            "num_locksteps": length,
+            "anchor": self.anchor.select(self._lanes[runner]),
+            **self._carried,
+        }
 
     def _answer(self, runner: int, start: int, length: int) -> Fragment:
         def ask() -> ray.ObjectRef:
@@ -105,6 +113,18 @@ class LaneStream:
             self._pending = {key: ref for key, ref in self._pending.items() if key[0] != runner}
 
         limit = self.config.env_hang_timeout_s
-        fragment = self.runners.answer(runner, ask, forget=forget, time_limit=limit)
-        del self._pending[runner, start]
-        return fragment
+        if runner not in self._replacements:
+            try:
+                fragment = self.runners.answer(runner, ask, forget=forget, time_limit=limit)
+                del self._pending[runner, start]
+                return fragment
+            except TimeoutError as error:
+                if not self.config.ignore_env_runner_failures:
+                    raise
+                logger.warning("%s From now on its lanes are simulated in this process.", error)
+                self._replacements[runner] = self.config.env_runner_cls(
+                    config=self.config, worker_index=runner, num_workers=len(self._lanes)
+                )
+        request = self._arguments(runner, start, length)
+        here = {n: ray.get(v) if isinstance(v, ray.ObjectRef) else v for n, v in request.items()}
+        return self._replacements[runner].sample(**here)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 from functools import partial
 from typing import Any
 
 import numpy as np
 import ray
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core import (
     COMPONENT_LEARNER,
     COMPONENT_RL_MODULE,
@@ -140,10 +142,17 @@ def play_episodes(
 
     played = []
     for runner, share in shares.items():
-        # The time limit of a fragment is that of an episode here.
-        limit = runners.config.env_hang_timeout_s * max(1, len(share))
+        limit = _time_limit(runners.config, len(share))
         played += runners.answer(runner, partial(ask, runner), time_limit=limit)
     return sorted(played, key=lambda episode: episode.index)
+
+
+def _time_limit(config: Any, episodes: int) -> float:
+    """Seconds that a runner has for its episodes: RLlib's, or ours of a fragment for each."""
+    given = config.evaluation_sample_timeout_s
+    if given != AlgorithmConfig().evaluation_sample_timeout_s:
+        return math.inf if given is None else given
+    return config.env_hang_timeout_s * max(1, episodes)
 
 
 def summarize(episodes: list[EvaluationEpisode]) -> dict[str, float]:

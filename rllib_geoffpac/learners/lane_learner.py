@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -258,12 +259,14 @@ class LaneLearner(CheckpointedPart, TorchLearner):
 
     def _get_progress(self) -> dict[str, Any]:
         """Everything that exact resume needs beside weights, optimizers and the replay ring."""
-        progress = {"num_locksteps": self.num_locksteps, "rng": self.rng.bit_generator.state}
+        # As text: msgpack, in which RLlib can write checkpoints, has no integers of 128 bits.
+        generator = json.dumps(self.rng.bit_generator.state)
+        progress = {"num_locksteps": self.num_locksteps, "rng": generator}
         return progress | ({"rates": self.rates.get_state()} if self.rates.follow_torch else {})
 
     def _set_progress(self, progress: dict[str, Any]) -> None:
         self.num_locksteps = progress["num_locksteps"]
-        self.rng.bit_generator.state = progress["rng"]
+        self.rng.bit_generator.state = json.loads(progress["rng"])
         self.rates.set_state(progress.get("rates", {}))
 
     @override(Learner)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-PAGES = ("yaml.md", "command-line.md", "metrics.md")
+PAGES = ("yaml.md", "command-line.md", "metrics.md", "rllib-features.md")
 _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n)(.*?)(<!-- end of generated -->)", re.DOTALL)
 
 
@@ -123,6 +123,23 @@ def metrics() -> str:
     return glossary().strip()
 
 
+def rllib_settings() -> str:
+    """What becomes of every setting of RLlib, method by method."""
+    from rllib_geoffpac.algorithms.rllib_settings import HONOURED, REFUSED, RENAMED_BY_RLLIB
+
+    parts = []
+    for method in sorted({*HONOURED, *REFUSED, *RENAMED_BY_RLLIB}):
+        rows = [f"### {method}", "", "| setting | what happens | |", "|---|---|---|"]
+        for key, words in HONOURED.get(method, {}).items():
+            rows.append(f"| `{key}` | honoured | {_cell(words)} |")
+        for key, words in REFUSED.get(method, {}).items():
+            rows.append(f"| `{key}` | error | {_cell(words)} |")
+        for key in RENAMED_BY_RLLIB.get(method, ()):
+            rows.append(f"| `{key}` | RLlib's old name | |")
+        parts.append("\n".join(rows))
+    return "\n\n".join(parts)
+
+
 def _options(*verb: str) -> str:
     import typer
 
@@ -154,6 +171,7 @@ _TABLES: dict[str, Callable[[], str]] = {
         options_of_report,
         options_of_watch,
         metrics,
+        rllib_settings,
     )
 }
 

@@ -51,7 +51,9 @@ INHERITED = {
     "be minimised.",
     "_weights_seq_no": "Learner: RLlib's number of the weights' version, which results report; in "
     "public it comes with the whole state only.",
-    "_value_error": "AlgorithmConfig: raises with RLlib's hint how to switch validation off.",
+    "_validate_config": "AlgorithmConfig: whether the user wants the checks; RLlib's own name for "
+    "it, an argument of `experimental`.",
+    "_value_error": "AlgorithmConfig: what its checks raise, which advises a private name.",
 }
 """Private names of Ray's base classes that ours use or override, and why no public one serves."""
 
@@ -69,6 +71,9 @@ SETTING_ATTRIBUTES = {
 Reason: RLlib sets these through methods with an argument of that name; `update_from_dict`, which
 serves a YAML file, knows the attribute alone.
 """
+
+SWITCH_OF_CHECKS = "_validate_config"
+"""The argument of `experimental` that switches RLlib's checks off."""
 
 BATCH_SIZE_ATTRIBUTE = "_train_batch_size_per_learner"
 """Where an AlgorithmConfig keeps `train_batch_size_per_learner`, which is a property."""

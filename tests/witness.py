@@ -1,7 +1,9 @@
-"""A callback that logs what it is told, in a module that workers can import."""
+"""A callback, an env runner and an environment of tests, which workers can import."""
 
 from harness import Walk
 from ray.rllib.callbacks.callbacks import RLlibCallback
+
+from rllib_geoffpac.env_runners import BehaviorEnvRunner
 
 
 class Witness(RLlibCallback):
@@ -34,3 +36,17 @@ class Witness(RLlibCallback):
 
     def on_sample_end(self, *, samples, metrics_logger, **kwargs):
         metrics_logger.log_value("episodes_in_samples", len(samples), reduce="sum")
+
+
+class Broken(BehaviorEnvRunner):
+    """Never healthy."""
+
+    def assert_healthy(self):
+        raise RuntimeError("never")
+
+
+class Crowd(Walk):
+    """Tells how many env runners there are by the length of its episodes."""
+
+    def __init__(self, context):
+        super().__init__({"limit": 1 + context.num_workers, "end": 0.0})

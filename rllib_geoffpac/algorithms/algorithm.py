@@ -137,7 +137,7 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
         config = self.get_default_config().update_from_dict(new_config)
         self._env_id, self.env_creator = self._get_env_id_and_creator(config.env, config)
         self.metrics = MetricsLogger(root=True, stats_cls_lookup=config.stats_cls_lookup)
-        self.learner_group = self.eval_env_runner_group = None
+        self.eval_env_runner_group = None
         config.validate()
         config.freeze()
         self.config = config

@@ -23,6 +23,7 @@ from rllib_geoffpac.algorithms.schedules import (
     numbers_at,
     turning_points,
 )
+from rllib_geoffpac.algorithms.unsupported import settings_without_effect
 from rllib_geoffpac.deployment import ExportedPolicy, exported_policy
 from rllib_geoffpac.env_runners import (
     BehaviorEnvRunner,
@@ -241,9 +242,18 @@ class LaneAlgorithmConfig(DataConfig):
                 "Multi-agent setups are not supported: remove `policies` and "
                 "`policy_mapping_fn`, and use a single-agent environment."
             )
+        for key, value, possible, allowed in settings_without_effect(self):
+            if not possible:
+                self._value_error(f"`{key}` is {value!r}; allowed is {allowed}.")
         # RLlib's advice to switch the new API stack off would lead nowhere: say it is said.
         log_once(f"{self.algo_class.__name__}_on_new_api_stack")
         super().validate()
+
+    @override(AlgorithmConfig)
+    def _value_error(self, errmsg: str) -> None:
+        # Without RLlib's advice how to switch its checks off, which is a private name.
+        if self._validate_config:
+            raise ValueError(errmsg)
 
     def _apply_module_overrides(self) -> None:
         """There is one module: what is overridden for it is the setting."""

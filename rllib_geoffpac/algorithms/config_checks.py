@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from rllib_geoffpac.algorithms.unsupported import settings_without_effect
 from rllib_geoffpac.updates.choice import overridden
 from rllib_geoffpac.validation import is_choice, is_count, is_folder, is_number
 
@@ -23,8 +22,7 @@ _AMOUNTS = (
 def shared_checks(config: Any) -> list[Check]:
     """The checks of the settings that all algorithms share."""
     parts = (_api_stack, _sampling, _data, _learning, _evaluation, _resources)
-    checks = with_values(config, [check for part in parts for check in part(config)])
-    return [*checks, *settings_without_effect(config)]
+    return with_values(config, [check for part in parts for check in part(config)])
 
 
 def with_values(config: Any, checks: Iterable[tuple[str, bool, str]]) -> list[Check]:

@@ -27,6 +27,13 @@ def make_env(config: AlgorithmConfig, worker_index: int = 0, num_workers: int = 
         raise ValueError("`env` is None: name one with `.environment('HalfCheetah-v5')`.")
     made = create_env(config.env, config.env_config, worker_index, num_workers)
     check_env(made, config.env)
+    for key in ("observation_space", "action_space"):
+        given, own = getattr(config, key), getattr(made, key)
+        if given is not None and given != own:
+            raise ValueError(
+                f"`{key}` is {given}, and the environment {config.env!r} has {own}; allowed is "
+                "the environment's own, or None: wrap the environment to change it."
+            )
     return made
 
 

@@ -3,13 +3,10 @@
 import pytest
 from harness import built, tiny_config, train
 from ray import tune
-from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.connectors.env_to_module import FlattenObservations
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
 from rllib_geoffpac.algorithms.resources import check_available, sum_resources
-from rllib_geoffpac.algorithms.unsupported import WITHOUT_EFFECT
-from rllib_geoffpac.compat import SETTING_ATTRIBUTES
 
 REFUSED = {
     "env_runner_cls": (
@@ -34,14 +31,6 @@ REFUSED = {
         lambda c: c.env_runners(env_to_module_connector=lambda *_, **__: FlattenObservations()),
         "`env_to_module_connector` is .*gymnasium wrapper",
     ),
-    "ignore_env_runner_failures": (
-        lambda c: c.fault_tolerance(ignore_env_runner_failures=True),
-        "`ignore_env_runner_failures` is True; .*`restart_failed_env_runners`",
-    ),
-    "sample_timeout_s": (
-        lambda c: c.env_runners(sample_timeout_s=5),
-        "`sample_timeout_s` is 5; .*`env_hang_timeout_s`",
-    ),
     "output_write_method": (
         lambda c: c.offline_data(output_write_method="write_json"),
         "`output_write_method` is 'write_json'; .*parquet",
@@ -56,11 +45,6 @@ def test_what_has_no_effect_is_refused_by_name(name):
         change(tiny_config()).validate()
     first = str(refusal.value).partition("\n")[0]
     assert "`_" not in first, "a private name is nothing to advise"
-
-
-@pytest.mark.parametrize("key", WITHOUT_EFFECT)
-def test_every_setting_without_effect_is_one_of_rllib(key):
-    assert hasattr(AlgorithmConfig(), SETTING_ATTRIBUTES.get(key, key))
 
 
 def test_an_evaluation_runner_that_can_t_play_pi_is_refused():

@@ -156,7 +156,7 @@ COMBINATIONS = [
     ("GeoffPAC", "Reacher-v5", {"value_estimator": "etd"}, "or set emphasis='learned'"),
     ("OffPAC", "Reacher-v5", {"overlap_target": 0.4, "rho_clip": INF}, "is always 1"),
     ("GeoffPAC", "Reacher-v5", {"view": "forward", "overlap_coeff": 1.0}, "`overlap_target`"),
-    ("ACE", "Reacher-v5", {"emphasis": "truncated", "overlap_coeff": 1.0}, "which have no F2"),
+    ("ACE", "Reacher-v5", {"emphasis": "truncated", "overlap_coeff": 1.0}, "no F2 for this force"),
     ("GeoffPAC", "Reacher-v5", {"view": "forward", "value_baseline": "ema"}, "U is the baseline"),
     ("GeoffPAC", "Reacher-v5", {"critic": "action_value"}, "a third critic"),
     ("ACE", "Reacher-v5", {"critic": "action_value", "value_baseline": "ema"}, "need none"),

@@ -151,7 +151,7 @@ class ActionValueReference(ReferenceLearner):
         for k, transition in enumerate(rows):
             interest = self.interest(transition.state)
             f1 = interest * ratios[k]
-            if "m" in self.critics:
+            if self.config.emphasis != "followon":
                 f1 = self.emphases([transition])[0]
             elif k < self.num_lanes:
                 f1 = self.followon(k, transition, rhos[k], ratios[k], interest)

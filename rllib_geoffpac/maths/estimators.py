@@ -27,11 +27,6 @@ def etd_weight(rho: Array, m1: Array) -> Array:
     return m1 * rho
 
 
-def weighted_value_loss(weight: Array, td_error: Array) -> Array:
-    """Half the mean of weight_t delta_t^2 over [N] transitions; weights have no gradient."""
-    return (weight * td_error * td_error).mean() / 2
-
-
 def vtrace_error(
     rho: Array,
     td_error: Array,

@@ -47,9 +47,9 @@ def td_error(reward: Array, discount: Array, next_value: Array, value: Array) ->
     return reward + discount * next_value - value
 
 
-def value_loss(rho: Array, td_error: Array) -> Array:
-    """Half the mean of rho_t delta_t^2 over [N] transitions."""
-    return (rho * td_error * td_error).mean() / 2
+def value_loss(weight: Array, td_error: Array) -> Array:
+    """Half the mean of weight_t delta_t^2 over [N] transitions; TD's weight is rho_t."""
+    return (weight * td_error * td_error).mean() / 2
 
 
 def monte_carlo_values(rewards: ArrayLike, discounts: ArrayLike) -> np.ndarray:

@@ -23,14 +23,13 @@ from rllib_geoffpac.maths.estimators import (
     tdrc_correction_error,
     tdrc_value_weights,
     vtrace_error,
-    weighted_value_loss,
 )
 from rllib_geoffpac.maths.forward_view import (
     counterfactual_action_value_target,
     counterfactual_td_error,
     counterfactual_value_loss,
 )
-from rllib_geoffpac.maths.value import td_error
+from rllib_geoffpac.maths.value import td_error, value_loss
 from rllib_geoffpac.updates.networks import Function, Networks
 from rllib_geoffpac.updates.transitions import Transitions, ratios
 
@@ -102,7 +101,7 @@ def value_rule(value: Function, given: Given) -> tuple[Array, Array]:
     batch = given.batch
     next_value = given.networks("v", batch.next_observations, target=True)
     delta = td_error(batch.rewards, batch.discount, next_value, value(batch.observations))
-    loss = weighted_value_loss(given.value_weight, delta)
+    loss = value_loss(given.value_weight, delta)
     return loss, loss
 
 
@@ -117,7 +116,7 @@ def tdrc_value_rule(value: Function, given: Given) -> tuple[Array, Array]:
     correction = given.networks("h", batch.observations)
     weights = tdrc_value_weights(rho, delta, batch.discount, correction)
     ascended = (weights.here * here + weights.following * there).mean()
-    return -ascended, weighted_value_loss(rho, delta)
+    return -ascended, value_loss(rho, delta)
 
 
 def vtrace_value_rule(value: Function, given: Given) -> tuple[Array, Array]:

@@ -191,6 +191,14 @@ CONFIGS = {
             "observation_space": gym.spaces.Discrete(4, start=2),
         },
     },
+    "action values with truncated traces": {
+        "critic": "action_value",
+        "lambda_2": 1.0,
+        "emphasis": "truncated",
+        "trace_length": 2,
+        "actor_replay_batch_size": 1,
+        "policy_delay": 1,
+    },
     "action values of a Gaussian, hard copies": {
         "critic": "action_value",
         "lambda_2": 1.0,
@@ -256,6 +264,7 @@ def reference_history(name: str) -> list[tuple[dict, np.ndarray, np.ndarray, flo
 
 # `test_backends` holds the compiled backend to torch in these; to compile each again is dear.
 ON_TORCH_ALONE = {
+    "action values with truncated traces",
     "forward view, soft copies",
     "forward view",
     "learned emphasis, backward, COP-TD",

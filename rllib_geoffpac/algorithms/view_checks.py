@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rllib_geoffpac.maths.schedules import largest
 from rllib_geoffpac.validation import is_count, is_number
 
 
@@ -47,8 +48,13 @@ def _has_q(config: Any) -> bool:
     return config.critic == "action_value"
 
 
+def _above_0(value: Any) -> bool:
+    """Whether a number, or any that a schedule reaches, is above 0."""
+    return is_number(largest(value), 0, above=True)
+
+
 def _lambda_2(config: Any) -> tuple[str, bool, str]:
-    needs_one = _has_q(config) and is_number(config.gamma_hat, 0, above=True)
+    needs_one = _has_q(config) and _above_0(config.gamma_hat)
     return (
         "lambda_2",
         not needs_one or config.lambda_2 == 1,
@@ -66,7 +72,7 @@ def _actor_replay(config: Any) -> tuple[str, bool, str]:
     if is_count(most, 0)[0] and count > most:
         return key, False, f"at most `replay_batch_size`={most}, of which they are a part"
     traced = config.view == "backward" and config.emphasis != "truncated" and not _has_q(config)
-    if is_number(config.gamma_hat, 0, above=True) and traced:
+    if _above_0(config.gamma_hat) and traced:
         why = "0: a replayed transition has no trace F2; set view='forward' or emphasis='truncated'"
         return key, False, why
     if _needs_f1(config):
@@ -78,7 +84,7 @@ _WAYS_OUT = "set emphasis='learned' or 'truncated', or lambda_1=0"
 
 
 def _needs_f1(config: Any) -> bool:
-    return config.emphasis == "followon" and is_number(config.lambda_1, 0, above=True)
+    return config.emphasis == "followon" and _above_0(config.lambda_1)
 
 
 def _overlap_target(config: Any) -> tuple[str, bool, str]:

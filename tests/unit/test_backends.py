@@ -231,11 +231,6 @@ CASES = {
         {**GEOFF_PAC, **ACTION_VALUE, "actor_replay_batch_size": 0, "lambda_1": 0.7},
         {"observations": STATES, "actions": gym.spaces.Discrete(3), "module": TabularRLModule},
     ),
-    "action_values_of_discrete_actions": (
-        GeoffPACConfig,
-        {**GEOFF_PAC, **ACTION_VALUE, "optimizer_type": "adam"},
-        {"actions": gym.spaces.Discrete(4, start=2)},
-    ),
     "ddpg": (DDPGConfig, {}, {}),
     "td3": (TD3Config, {}, {}),
     "action_beside_the_state": (DDPGConfig, {}, {"action_layer": 0}),

@@ -27,8 +27,9 @@ def combination_checks(config: Any) -> list[tuple[str, bool, str]]:
         (
             "overlap_coeff",
             config.overlap_coeff == 0 or not _weighted(config),
-            "0 with view='forward', emphasis='truncated', actor replay or action values, which have "
-            "no F2 for this force to go through; `overlap_target` holds the policy to the data there",
+            "0 with view='forward', emphasis='truncated', actor replay or action values, which "
+            "have no F2 for this force to go through; `overlap_target` holds the policy to the "
+            "data there",
         ),
         (
             "value_baseline",

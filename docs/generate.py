@@ -101,6 +101,11 @@ def options_of_evaluate() -> str:
     return _options("evaluate")
 
 
+def options_of_record() -> str:
+    """The options of `rllib record`."""
+    return _options("record")
+
+
 def options_of_plot() -> str:
     """The options of `rllib plot`."""
     return _options("plot")
@@ -167,6 +172,7 @@ _TABLES: dict[str, Callable[[], str]] = {
         settings_of_deterministic,
         options_of_train,
         options_of_evaluate,
+        options_of_record,
         options_of_plot,
         options_of_report,
         options_of_watch,

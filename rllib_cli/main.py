@@ -14,6 +14,7 @@ from rllib_cli.evaluate.command import evaluate
 from rllib_cli.example.command import example_app
 from rllib_cli.export.command import export
 from rllib_cli.plot.command import plot
+from rllib_cli.record.command import record
 from rllib_cli.report.command import report
 from rllib_cli.run.command import train_app
 from rllib_cli.status.command import status
@@ -29,6 +30,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(train_app, name="train")
+app.command(no_args_is_help=True)(record)
 app.command(no_args_is_help=True)(evaluate)
 app.command(no_args_is_help=True)(export)
 app.command(no_args_is_help=True)(plot)

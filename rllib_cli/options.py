@@ -26,6 +26,15 @@ Env = Annotated[
     str | None,
     option("Environment: a gymnasium id, or package.module:name.", "--env", metavar="ENV"),
 ]
+Data = Annotated[
+    str | None,
+    option(
+        "Learn from this data set instead of a simulation ('input_'): a folder or URI of parquet "
+        "files, or minari:DATASET-ID.",
+        "--data",
+        metavar="DATA",
+    ),
+]
 Stop = Annotated[
     str | None,
     option(
@@ -123,6 +132,7 @@ Quiet = Annotated[bool, option("Print only the final result.", "-q", "--quiet")]
 # The options of every verb that trains, in the order of the help text: name -> type, default.
 TRAIN_OPTIONS: dict[str, tuple[Any, Any]] = {
     "env": (Env, None),
+    "data": (Data, None),
     "set_": (Set, None),
     "stop": (Stop, None),
     "seed": (Seed, None),

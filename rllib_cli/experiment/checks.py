@@ -11,7 +11,7 @@ from typing import Any
 
 from rllib_cli import storage
 from rllib_cli.errors import UserError
-from rllib_cli.experiment import names, result_keys, search_space
+from rllib_cli.experiment import names, parse, result_keys, search_space
 from rllib_cli.experiment.parse import Experiment
 from rllib_geoffpac.validation import did_you_mean
 
@@ -82,6 +82,16 @@ def check_config(config: dict[str, Any], run: str) -> None:
     if seed is not None and not search_space.is_search_space(seed):
         _require(isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0,
                  "config: seed", seed, "an integer >= 0")  # fmt: skip
+
+
+def check_data(config: dict[str, Any]) -> None:
+    """The data set of ``input_`` is there; of a URI, that shows when it is read."""
+    path: Any = config.get("input_")
+    if parse.is_data_path(path) and not storage.is_uri(path) and not os.path.exists(path):
+        raise UserError(
+            f"There is no data set at {path!r} (--data, 'input_'): give a folder of parquet files, "
+            "as 'rllib record --out' writes it, or minari:DATASET-ID."
+        )
 
 
 def check_stop(experiment: Experiment) -> None:

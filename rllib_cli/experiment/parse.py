@@ -239,6 +239,7 @@ class Overrides:
 
     set: tuple[str, ...] = ()
     env: str | None = None
+    data: str | None = None
     stop: str | None = None
     seed: int | None = None
     num_samples: int | None = None
@@ -263,6 +264,11 @@ def _override(experiment: Experiment, given: Overrides, several: bool) -> Experi
         config["seed"] = given.seed
     for assignment in given.set:
         config = set_option(config, assignment)
+    if given.data is not None:
+        config["input_"] = given.data
+    for key in ("input_", "output"):
+        if is_data_path(config.get(key)):
+            config[key] = _expand(config[key])  # a trial's own folder is elsewhere
     checkpoint_config = dict(experiment.checkpoint_config)
     for key, value in (
         ("checkpoint_frequency", given.checkpoint_freq),
@@ -289,6 +295,11 @@ def _override(experiment: Experiment, given: Overrides, several: bool) -> Experi
         name = given.experiment_name.strip("/")
         changes["name"] = f"{name}/{experiment.name}" if several else name
     return replace(experiment, **changes)
+
+
+def is_data_path(value: Any) -> bool:
+    """Whether a setting names a local file or folder of data."""
+    return isinstance(value, str) and value != "sampler" and not value.startswith("minari:")
 
 
 def _expand(storage_path: str | None) -> str | None:

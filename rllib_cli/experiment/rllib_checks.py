@@ -84,6 +84,13 @@ def _check_learner_metrics(experiment: Experiment, algorithm: "type[Algorithm]")
             learner_metrics.check(key, where, algorithm)
 
 
+def config_of(experiment: Experiment, trial: Trial) -> Any:
+    """The ``AlgorithmConfig`` of a checked trial."""
+    algorithm = experiment.algorithm or algorithm_class(experiment.run)
+    default = algorithm.get_default_config()
+    return default.update_from_dict(Settings(default, experiment.run).for_rllib(trial.config))
+
+
 def references(experiment: Experiment) -> list[str]:
     """The code that an experiment names as ``package.module:name``."""
     algorithm = experiment.algorithm or algorithm_class(experiment.run)

@@ -117,6 +117,8 @@ def _train(experiments: list[Experiment], options: RunOptions, screen: Screen) -
     if options.dry_run:
         _print_plans(plans, screen)
         return OK
+    for plan in plans:
+        checks.check_data(plan.experiment.config)
     import ray
 
     from rllib_cli.experiment import rllib_checks

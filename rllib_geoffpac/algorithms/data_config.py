@@ -11,6 +11,7 @@ from ray.rllib.utils.annotations import override
 
 from rllib_geoffpac.data.data_set import MINARI
 from rllib_geoffpac.data.densities import ESTIMATED
+from rllib_geoffpac.data.record import Recorded, record_data
 from rllib_geoffpac.env_runners import BehaviorEnvRunner, LoggedEnvRunner
 from rllib_geoffpac.env_runners.callbacks import sampling_hooks
 from rllib_geoffpac.envs.make_env import make_env
@@ -46,6 +47,10 @@ class DataConfig(AlgorithmConfig):
     @override(AlgorithmConfig)
     def is_offline(self) -> bool:
         return False  # to RLlib: lanes are read by env runners, in order, and not by `OfflineData`
+
+    def record_data(self, out: str, num_steps: int) -> Recorded:
+        """Writes what the lanes of this config see, see `rllib_geoffpac.data.record`."""
+        return record_data(self, out, num_steps)
 
     def known_spaces(self) -> tuple[gym.Space | None, gym.Space | None]:
         """Observation and action space as far as they are known without the data."""

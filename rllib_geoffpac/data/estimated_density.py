@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 _MAX_TRANSITIONS = 200_000  # of a larger data set every second, fourth ... episode is taken
 _HELD_OUT_EVERY = 10
 _HIDDENS = [64, 64]
-_LEARNING_RATE, _BATCH, _MAX_PASSES, _PATIENCE = 1e-3, 256, 40, 4
+_LEARNING_RATE, _BATCH, _MAX_PASSES, _PATIENCE = 1e-3, 256, 200, 8
 
 
 class Table:

@@ -11,9 +11,10 @@ from command import environment
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--help"], ["train", "evaluate", "example", "plot", "report", "compare"]),
+        (["--help"], ["train", "record", "evaluate", "example", "plot", "report", "compare"]),
         (["train", "--help"], ["--algo", "file", "--dry-run", "seed + k"]),
         (["train", "file", "--help"], ["--set", "--resume", "--ray-address", "--wandb-project"]),
+        (["record", "--help"], ["--algo", "--steps", "--out", "minari"]),
         (["evaluate", "--help"], ["--episodes", "--video-dir", "--weights-only"]),
         (["plot", "--help"], ["--metric", "--by", "--out"]),
         (["report", "--help"], ["--out", "browser"]),

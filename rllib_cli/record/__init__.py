@@ -1,0 +1,1 @@
+"""`rllib record`: what the behaviour policy does, as a data set."""

@@ -27,6 +27,7 @@ from rllib_geoffpac.maths.distributions import (
     Categorical,
     DiagonalGaussian,
     TruncatedGaussian,
+    UnboundedGaussian,
 )
 
 FORMAT = "rllib_geoffpac policy 1"
@@ -66,6 +67,11 @@ class ExportedPolicy(nn.Module):
         super().__init__()
         self.module = module
         self.distribution = module.distribution
+        if isinstance(self.distribution, UnboundedGaussian):
+            raise ValueError(
+                f"The action space {module.action_space} is unbounded, and a policy on it can't be "
+                "exported: use `RLModule.from_checkpoint`."
+            )
         self.kind = _KINDS.get(type(self.distribution), "deterministic")
         self.shape = tuple(module.action_space.shape)
         if self.kind != "categorical":

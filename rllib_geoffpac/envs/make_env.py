@@ -98,7 +98,7 @@ def check_env(env: Any, name: Any) -> None:
             "environments are supported. Wrap it into a gymnasium.Env with one agent."
         )
     check_observation_space(env.observation_space)
-    check_action_space(env.action_space)
+    check_action_space(env.action_space, bounded=False)  # the behaviour and pi may say more
 
 
 def check_observation_space(space: gym.Space) -> gym.Space:

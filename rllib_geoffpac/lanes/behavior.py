@@ -77,9 +77,9 @@ def make_behavior(behavior: Any, env: gym.Env) -> BehaviorPolicy:
             `sample(observation, rng)`, or a factory called with (observation_space, action_space).
             With "uniform", an environment that brings its own `behavior_table` [S, A]
             (a `FiniteMDP`) is followed.
-        env: The environment; its action space must be a bounded Box or Discrete.
+        env: The environment; its action space must be a Box or Discrete, and bounded for "uniform".
     """
-    check_action_space(env.action_space)
+    check_action_space(env.action_space, bounded=False)
     if isinstance(behavior, str) and behavior == "uniform":
         table = getattr(env.unwrapped, "behavior_table", None)
         return UniformBehavior(env.action_space) if table is None else TabularBehavior(table)

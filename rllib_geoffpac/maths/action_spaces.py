@@ -6,8 +6,10 @@ import gymnasium as gym
 import numpy as np
 
 
-def check_action_space(space: gym.Space) -> gym.spaces.Box | gym.spaces.Discrete:
-    """Returns a Discrete space or a bounded Box of floats.
+def check_action_space(
+    space: gym.Space, bounded: bool = True
+) -> gym.spaces.Box | gym.spaces.Discrete:
+    """Returns a Discrete space or a Box of floats; one with finite bounds, unless told otherwise.
 
     Raises:
         ValueError: For any other, with what is allowed and what to do.
@@ -15,7 +17,7 @@ def check_action_space(space: gym.Space) -> gym.spaces.Box | gym.spaces.Discrete
     if isinstance(space, gym.spaces.Discrete):
         return space
     if isinstance(space, gym.spaces.Box):
-        return check_box(space)
+        return check_box(space, bounded)
     raise ValueError(
         f"The action space {space} is not supported: allowed are Discrete and a bounded Box of "
         "floats of any shape. Wrap the environment so that Dict, Tuple, MultiDiscrete or "
@@ -23,8 +25,8 @@ def check_action_space(space: gym.Space) -> gym.spaces.Box | gym.spaces.Discrete
     )
 
 
-def check_box(space: gym.spaces.Box) -> gym.spaces.Box:
-    """Returns a Box that has a uniform density: floats, finite bounds, low < high.
+def check_box(space: gym.spaces.Box, bounded: bool = True) -> gym.spaces.Box:
+    """Returns a Box that has a uniform density: floats, finite bounds (if `bounded`), low < high.
 
     Raises:
         ValueError: For any other, with what to do.
@@ -34,11 +36,13 @@ def check_box(space: gym.spaces.Box) -> gym.spaces.Box:
             f"The action space {space} is not supported: allowed are a Box of floats and Discrete. "
             "It has whole-number actions: give it a floating-point dtype, or use a Discrete space."
         )
-    if not space.is_bounded("both"):
+    if bounded and not space.is_bounded("both"):
         # RescaleAction maps infinite bounds to NaN, and ClipAction makes bounds infinite.
         raise ValueError(
             f"The action space {space} is unbounded: a uniform behaviour policy needs finite "
-            "bounds. Give the environment's action_space finite `low` and `high`, for example with "
+            "bounds. Use a `behavior` of your own that has a density there (with "
+            "policy_distribution='gaussian'; not for DDPG and TD3), or give the environment's "
+            "action_space finite `low` and `high`, for example with "
             "gymnasium.wrappers.TransformAction(env, lambda action: action, "
             f"gymnasium.spaces.Box(-1, 1, {space.shape}))."
         )
@@ -48,6 +52,31 @@ def check_box(space: gym.spaces.Box) -> gym.spaces.Box:
             "must be below `high` in every dimension. Leave out the actions that can't vary."
         )
     return space
+
+
+class NaturalBox:
+    """A Box with bounds that are not finite, in the environment's own units.
+
+    It has what `UnitBox` has: center 0, half width 1.
+
+    Args:
+        space: A Box of floats, of any shape and bounds.
+    """
+
+    def __init__(self, space: gym.spaces.Box):
+        self.space = check_box(space, bounded=False)
+        self.size = int(np.prod(space.shape))
+        self.center, self.half_width = np.zeros(self.size), np.ones(self.size)
+        self.log_volume_scale = 0.0
+
+    def from_unit(self, actions: np.ndarray) -> np.ndarray:
+        """`actions[..., d]` to [..., *shape], of the space's dtype."""
+        actions = np.asarray(actions)
+        return actions.reshape(*actions.shape[:-1], *self.space.shape).astype(self.space.dtype)
+
+    def clip(self, actions: np.ndarray) -> np.ndarray:
+        """`actions[..., *shape]` as `env.step` takes them: within the bounds that are finite."""
+        return np.clip(actions, self.space.low, self.space.high).astype(self.space.dtype)
 
 
 class UnitBox:

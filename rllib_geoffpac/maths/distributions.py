@@ -36,7 +36,7 @@ from collections.abc import Sequence
 import gymnasium as gym
 import numpy as np
 
-from rllib_geoffpac.maths.action_spaces import UnitBox, check_action_space
+from rllib_geoffpac.maths.action_spaces import NaturalBox, UnitBox, check_action_space
 from rllib_geoffpac.maths.arrays import (
     Array,
     as_type,
@@ -184,6 +184,7 @@ class BoxDistribution(PolicyDistribution):
     """
 
     action_space: gym.spaces.Box
+    box: UnitBox | NaturalBox
 
     def __init__(self, action_space: gym.spaces.Box):
         self.action_space, self.box = action_space, UnitBox(action_space)
@@ -203,7 +204,7 @@ class DiagonalGaussian(BoxDistribution):
     has_global_std = True
 
     def log_prob(self, outputs: Array, std_parameter: Array | None, actions: Array) -> Array:
-        mean, std = namespace(outputs).tanh(outputs), self.std(std_parameter)
+        mean, std = self._mean(outputs), self.std(std_parameter)
         z = (self.encode(actions, outputs) - mean) / std
         log_density = -0.5 * z**2 - LOG_SQRT_2PI - self._log_normaliser(mean, std)
         return log_density.sum(-1) - self.box.log_volume_scale
@@ -229,7 +230,10 @@ class DiagonalGaussian(BoxDistribution):
         return self.box.from_unit(mean + std * _draw(rng, "standard_normal", *mean.shape))
 
     def mode(self, outputs: np.ndarray, std_parameter: np.ndarray | None = None) -> np.ndarray:
-        return self.box.from_unit(np.tanh(np.asarray(outputs, dtype=np.float64)))
+        return self.box.from_unit(self._mean(np.asarray(outputs, dtype=np.float64)))
+
+    def _mean(self, outputs: Array) -> Array:
+        return namespace(outputs).tanh(outputs)
 
     def _log_normaliser(self, mean: Array, std: Array) -> Array:
         """What the log density loses per dimension, apart from the constant: log s."""
@@ -239,7 +243,25 @@ class DiagonalGaussian(BoxDistribution):
         self, outputs: np.ndarray, std_parameter: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
         std = self.std(np.asarray(std_parameter, dtype=np.float64))
-        return np.tanh(np.asarray(outputs, dtype=np.float64)), std
+        return self._mean(np.asarray(outputs, dtype=np.float64)), std
+
+
+class UnboundedGaussian(DiagonalGaussian):
+    """The same for a Box without finite bounds: m = y, s = softplus(p), in the env's units."""
+
+    def __init__(self, action_space: gym.spaces.Box):
+        self.action_space, self.box = action_space, NaturalBox(action_space)
+        self.num_outputs = self.action_size = self.noise_size = self.box.size
+
+    def differentiable_action(
+        self, outputs: Array, std_parameter: Array | None, noise: Array
+    ) -> Array:
+        """y + s Phi^-1(u)."""
+        normal = special(noise).ndtri(noise.clip(QUANTILE_MARGIN, 1 - QUANTILE_MARGIN))
+        return outputs + self.std(std_parameter) * normal
+
+    def _mean(self, outputs: Array) -> Array:
+        return outputs
 
 
 class TruncatedGaussian(DiagonalGaussian):
@@ -341,9 +363,11 @@ def make_distribution(action_space: gym.Space, kind: str) -> PolicyDistribution:
             "'truncated_gaussian' (renormalised to the action box) and 'beta' (on the box, with a "
             "width of its own in every state): choose one of them."
         )
-    space = check_action_space(action_space)
+    space = check_action_space(action_space, bounded=kind != "gaussian")
     if isinstance(space, gym.spaces.Discrete):
         return Categorical(space)
+    if not space.is_bounded("both"):
+        return UnboundedGaussian(space)
     kinds = {"gaussian": DiagonalGaussian, "truncated_gaussian": TruncatedGaussian, "beta": Beta}
     return kinds[kind](space)
 

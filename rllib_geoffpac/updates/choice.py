@@ -14,6 +14,7 @@ from rllib_geoffpac.maths.distributions import (
     Categorical,
     DiagonalGaussian,
     TruncatedGaussian,
+    UnboundedGaussian,
 )
 from rllib_geoffpac.modules import MLPRLModule, TabularRLModule
 from rllib_geoffpac.modules.deterministic_actor_critic import (
@@ -28,7 +29,10 @@ from rllib_geoffpac.updates.torch_backend import TorchBackend
 logger = logging.getLogger(__name__)
 
 _MODULES = (MLPRLModule, TabularRLModule, DeterministicActorCriticRLModule)
-_DISTRIBUTIONS = (Categorical, DiagonalGaussian, TruncatedGaussian, Beta, DeterministicPolicy)
+_DISTRIBUTIONS = (
+    *(Categorical, DiagonalGaussian, UnboundedGaussian, TruncatedGaussian, Beta),
+    DeterministicPolicy,
+)
 GRADIENT_HOOKS = (
     "apply_gradients",
     "compute_gradients",

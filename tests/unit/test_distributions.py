@@ -261,7 +261,8 @@ def test_other_action_spaces_are_refused_as_everywhere(space):
     with pytest.raises(ValueError) as expected:
         check_action_space(space)
     assert str(space) in str(expected.value)
-    for kind in [*KINDS, "beta"]:
+    unbounded = isinstance(space, gym.spaces.Box) and not space.is_bounded("both")
+    for kind in [kind for kind in KINDS if not (unbounded and kind == "gaussian")]:
         with pytest.raises(ValueError) as error:
             make_distribution(space, kind)
         assert str(error.value) == str(expected.value)
@@ -271,3 +272,20 @@ def test_unknown_kind_is_named_in_the_error():
     message = r"'laplace'.*'gaussian'.*'truncated_gaussian'.*'beta'"
     with pytest.raises(ValueError, match=message):
         make_distribution(box(-1, 1), "laplace")
+
+
+def test_a_box_without_bounds_has_a_gaussian_in_its_own_units():
+    space = gym.spaces.Box(np.float32([-np.inf, 0]), np.float32([np.inf, np.inf]))
+    policy = make_distribution(space, "gaussian")
+    outputs, parameter = np.array([[3.0, -0.2]]), np.array([0.3, -0.4])
+    std = np.log1p(np.exp(parameter))
+    action = np.array([[2.5, 0.1]])
+    expected = stats.norm.logpdf(action, outputs, std).sum(-1)
+    np.testing.assert_allclose(policy.log_prob(outputs, parameter, action), expected, rtol=1e-12)
+    entropy = stats.norm.entropy(outputs, std).sum(-1)
+    np.testing.assert_allclose(policy.entropy(outputs, parameter), entropy, rtol=1e-12)
+    drawn = policy.sample(np.repeat(outputs, 4000, 0), parameter, np.random.default_rng(0))
+    np.testing.assert_allclose(drawn.mean(0), outputs[0], atol=0.06)
+    np.testing.assert_allclose(drawn.std(0), std, rtol=0.05)
+    assert policy.to_env(drawn)[:, 1].min() == 0, "within the bounds that there are"
+    np.testing.assert_allclose(policy.mode(outputs), outputs)

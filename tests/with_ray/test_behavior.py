@@ -132,3 +132,50 @@ def test_a_finite_mdp_brings_its_own_behaviour(ray):
         taken = actions[states == state]
         frequency = np.bincount(taken, minlength=mdp.num_actions) / len(taken)
         np.testing.assert_allclose(frequency, mdp.behavior[state], atol=5 / len(taken) ** 0.5)
+
+
+class Unbounded(Walk):
+    """A walk whose steps have no bounds."""
+
+    def __init__(self, config=None):
+        super().__init__()
+        self.action_space = gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        self._place, self._time = 0.9 * self._place + 0.1 * action, self._time + 1
+        return self._observation(), -float(self._place @ self._place), False, self._time >= 8, {}
+
+
+class Normal:
+    """Standard normal times 1.5."""
+
+    def sample(self, observation, rng):
+        action = (1.5 * rng.standard_normal(2)).astype(np.float32)
+        return action, float(-0.5 * (action / 1.5) @ (action / 1.5) - 2 * np.log(1.5 * 2.5066283))
+
+
+def unbounded_config(kernel="torch", **training):
+    config = tiny_config(kernel=kernel, **training).environment(Unbounded)
+    return config.env_runners(behavior=Normal())
+
+
+def test_an_unbounded_box_is_learned_on_with_a_behavior_that_has_a_density_there(ray, kernel):
+    config = unbounded_config(kernel, dtype="float64", rho_clip=np.inf, lr=1e-4, num_lanes=20)
+    config.reporting(min_sample_timesteps_per_iteration=4000)
+    with built(config.evaluation(evaluation_interval=1, evaluation_duration=3)) as algo:
+        result = algo.train()
+        digest = result["weights_digest"]
+        assert algo.train()["weights_digest"] != digest
+    # pi and mu have their densities in the same units: E_mu[rho] = 1.
+    assert result["learners"]["default_policy"]["rho_mean"] == pytest.approx(1, abs=0.08)
+    assert np.isfinite(result["evaluation"]["env_runners"]["j_pi"])
+
+
+def test_other_policies_and_the_uniform_behavior_need_bounds(ray):
+    for config in (
+        unbounded_config(policy_distribution="beta"),
+        unbounded_config().env_runners(behavior="uniform"),
+    ):
+        with pytest.raises(ValueError, match="is unbounded: a uniform behaviour policy needs"):
+            config.build_algo()

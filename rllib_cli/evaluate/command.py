@@ -45,7 +45,7 @@ def evaluate(
     updates: Annotated[
         int | None,
         option(
-            "With --data: learning steps of each network that is fitted (default: 5000).",
+            "With --data: learning steps of each network that is fitted (default: 3000).",
             "--updates",
         ),
     ] = None,

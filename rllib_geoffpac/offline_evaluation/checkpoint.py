@@ -53,7 +53,7 @@ def evaluate_config(
     behavior: Any = None,
     deterministic: bool = False,
     confidence: float = 0.95,
-    updates: int = 5_000,
+    updates: int = 3_000,
     seed: int = 0,
 ) -> OfflineEvaluation:
     """The same for a config of this package and the weights of its module.

@@ -58,8 +58,9 @@ class OfflineEstimate:
         high: Upper end.
         effective_sample_size: To how many equally weighted transitions the weights of the rewards
             amount; NaN where there are no weights.
-        trusted: Whether these are enough, whether no weights are missing (those of importance
-            sampling add up to a known number), and whether the interval is a number.
+        trusted: Whether these are enough, whether nothing contradicts the estimate (the weights of
+            importance sampling add up to a known number; fitted values and fitted weights agree
+            within the interval), and whether the interval is a number.
     """
 
     objective: str
@@ -116,7 +117,7 @@ def evaluate_transitions(
     interest_fn: Callable[[np.ndarray], np.ndarray] | None = None,
     confidence: float = 0.95,
     hiddens: Sequence[int] = (64, 64),
-    updates: int = 5_000,
+    updates: int = 3_000,
     seed: int = 0,
 ) -> OfflineEvaluation:
     """Estimates J_pi, J_mu and, for a `gamma_hat` between 0 and 1, J_gamma_hat.
@@ -149,9 +150,9 @@ def evaluate_transitions(
     estimates = []
     for name, degree, weight in asked:
         data = Data(transitions.episodes, transitions.rewards, transitions.discounts, rho, weight)
-        for estimator, estimate, effective, complete in _estimates(data, degree, fit(data, degree)):
+        for estimator, estimate, effective, sound in _estimates(data, degree, fit(data, degree)):
             low, high = estimate.interval(confidence)
-            enough = complete and not effective < LEAST_EFFECTIVE
+            enough = sound and not effective < LEAST_EFFECTIVE
             trusted = bool(enough and np.isfinite([low, high]).all())
             estimates.append(
                 OfflineEstimate(name, estimator, estimate.value, low, high, effective, trusted)
@@ -171,7 +172,7 @@ def evaluate_transitions(
 
 
 def _estimates(data: Data, gamma_hat: float, fits: Fits) -> list[tuple[str, Estimate, float, bool]]:
-    """(estimator, estimate, effective sample size, no weight is missing) of all that can be."""
+    """(estimator, estimate, effective sample size, nothing contradicts it) of all that can be."""
     if np.isnan(data.rho).any():
         plug_in = objective(means(fits.u, fits.l, data.episodes), gamma_hat)
         return [(FITTED_Q, plug_in, float("nan"), True)]
@@ -182,12 +183,15 @@ def _estimates(data: Data, gamma_hat: float, fits: Fits) -> list[tuple[str, Esti
         by_ratios = per_decision(data, gamma_hat)
     _, emphasis = normalised_weights(data, fits)
     fitted = float(effective_sample_size(emphasis * data.rho))
+    plain, robust = fitted_q(data, gamma_hat, fits), doubly_robust(data, gamma_hat, fits)
+    # Both have the same error: a difference beyond it is that of the fits, values or weights.
+    consistent = bool(abs(plain.value - robust.value) <= 2 * robust.standard_error)
     return [
         (PER_DECISION, by_ratios, sampled, complete),
         (WEIGHTED, weighted(data, gamma_hat), sampled, complete),
-        (FITTED_Q, fitted_q(data, gamma_hat, fits), fitted, True),
-        (DENSITY_RATIO, density_ratio_weighting(data, gamma_hat, fits), fitted, True),
-        (DOUBLY_ROBUST, doubly_robust(data, gamma_hat, fits), fitted, True),
+        (FITTED_Q, plain, fitted, consistent),
+        (DENSITY_RATIO, density_ratio_weighting(data, gamma_hat, fits), fitted, consistent),
+        (DOUBLY_ROBUST, robust, fitted, consistent),
     ]
 
 
@@ -218,6 +222,7 @@ def _fitter(
         _float32(encode(transitions.actions)),
         _float32(encode(candidates)),
         _float32(chances),
+        None if clock is None else int(transitions.episodes.lengths.max()),
     )
 
     def fit(data: Data, gamma_hat: float) -> Fits:
@@ -287,10 +292,10 @@ def _warnings(
             "estimator can be trusted."
         )
     if not any(estimate.trusted for estimate in estimates if estimate.objective == "j_pi"):
-        best = max(e.effective_sample_size for e in estimates if e.objective == "j_pi")
+        best = np.nanmax([e.effective_sample_size for e in estimates if e.objective == "j_pi"])
         found.append(
             f"For J_pi the data amount to {best:.0f} equally weighted transitions at best (at "
-            f"least {LEAST_EFFECTIVE:.0f} are needed): pi visits states that the data hardly "
-            "show. No estimator of J_pi can be trusted."
+            f"least {LEAST_EFFECTIVE:.0f} are needed), or what was fitted contradicts itself: pi "
+            "visits states that the data hardly show. No estimator of J_pi can be trusted."
         )
     return found

@@ -46,6 +46,7 @@ class Inputs:
     actions: np.ndarray  # [N, d] as the network takes them
     candidates: np.ndarray  # [N, K, d] actions of pi
     chances: np.ndarray  # [N, K] their weights, which sum to 1
+    time_limit: int | None = None  # the longest that an episode can be; None: none is known
 
 
 def fit_networks(
@@ -54,7 +55,7 @@ def fit_networks(
     gamma_hat: float,
     *,
     hiddens: Sequence[int] = (64, 64),
-    updates: int = 5_000,
+    updates: int = 3_000,
     seed: int = 0,
     with_weights: bool = True,
 ) -> Fits:
@@ -106,6 +107,13 @@ class _Columns:
         length = float(data.episodes.lengths.mean())
         self.visits = _horizon(gamma_hat, length)
         self.rewarded = _horizon(float(data.discounts.max()), length)
+        self.has_time_limit = inputs.time_limit is not None
+        self.left = torch.full((self.size,), self.visits)
+        if inputs.time_limit is not None:
+            steps = inputs.time_limit - 1 - data.episodes.steps()
+            powers = np.cumsum(gamma_hat ** np.arange(1, inputs.time_limit + 1))
+            left = np.concatenate([[0.0], powers])[steps]
+            self.left = torch.from_numpy(left.astype(np.float32))
         self.reward = float(np.sqrt(np.mean(np.square(data.rewards)))) or 1.0
 
     def following(self, rows: torch.Tensor) -> torch.Tensor:
@@ -148,8 +156,14 @@ class _Values(_Learner):
 
     def __init__(self, columns: _Columns, hiddens: Sequence[int]):
         size = columns.states.shape[1] + columns.actions.shape[1]
-        super().__init__(columns, [make_mlp(size, list(hiddens), 3)])
+        super().__init__(columns, [_network(size, hiddens, 3)])
         value = columns.reward * columns.rewarded
+        # q_u and q_l in units of the visits that are left, which a time limit tells exactly: so
+        # they need not travel from the episode's end to its start, one update after the other.
+        self.units = torch.stack(
+            [torch.full_like(columns.left, value), value * columns.left, columns.left], dim=1
+        )
+        self.offset = torch.tensor([0.0, 0.0, 1.0 if columns.has_time_limit else 0.0])
         self.scale = torch.tensor([value, value * columns.visits, columns.visits])
 
     def loss(self, rows: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
@@ -161,8 +175,14 @@ class _Values(_Learner):
             kept * (data.interest[following] * v + u),
             kept * (1 + l),
         ]
-        outputs = self.networks[0](torch.cat([data.states[rows], data.actions[rows]], dim=1))
-        return ((outputs - torch.stack(target, dim=1) / self.scale) ** 2).sum(dim=1).mean()
+        error = self._taken(self.networks, rows) - torch.stack(target, dim=1)
+        return ((error / self.scale) ** 2).sum(dim=1).mean()
+
+    def _taken(self, networks: nn.ModuleList, rows: torch.Tensor) -> torch.Tensor:
+        """q, q_u and q_l of the logged actions: [B, 3]."""
+        data = self.columns
+        outputs = networks[0](torch.cat([data.states[rows], data.actions[rows]], dim=1))
+        return (outputs + self.offset) * self.units[rows]
 
     @torch.no_grad()
     def _means(self, rows: torch.Tensor) -> torch.Tensor:
@@ -170,15 +190,15 @@ class _Values(_Learner):
         candidates = self.columns.candidates[rows]
         states = self.columns.states[rows][:, None].expand(-1, candidates.shape[1], -1)
         outputs = self.targets[0](torch.cat([states, candidates], dim=2))
-        return (self.columns.chances[rows][:, :, None] * outputs).sum(dim=1) * self.scale
+        mean = (self.columns.chances[rows][:, :, None] * outputs).sum(dim=1)
+        return (mean + self.offset) * self.units[rows]
 
     @torch.no_grad()
     def at_data(self) -> tuple[np.ndarray, np.ndarray]:
         """q, q_u and q_l, and their means over pi's actions: [3, N] each."""
-        data, taken, means = self.columns, [], []
-        for rows in torch.arange(data.size).split(_ROWS_AT_ONCE):
-            pair = torch.cat([data.states[rows], data.actions[rows]], dim=1)
-            taken.append(self.targets[0](pair) * self.scale)
+        taken, means = [], []
+        for rows in torch.arange(self.columns.size).split(_ROWS_AT_ONCE):
+            taken.append(self._taken(self.targets, rows))
             means.append(self._means(rows))
         return _float64(taken).T, _float64(means).T
 
@@ -188,7 +208,7 @@ class _Weights(_Learner):
 
     def __init__(self, columns: _Columns, hiddens: Sequence[int]):
         size = columns.states.shape[1]
-        super().__init__(columns, [make_mlp(size, list(hiddens), 1) for _ in range(2)])
+        super().__init__(columns, [_network(size, hiddens, 1) for _ in range(2)])
         self.rho = columns.rho.clip(max=RHO_CAP)
         self.levels, self._seen = (1.0, 1.0), 0
 
@@ -257,6 +277,17 @@ class _Weights(_Learner):
         parts = [torch.stack(self._weights(self.targets, rows), dim=1) for rows in blocks]
         ratio, emphasis = _float64(parts).T
         return ratio, emphasis
+
+
+def _network(inputs: int, hiddens: Sequence[int], outputs: int) -> nn.Sequential:
+    """The package's MLP with layer normalisation, with which bootstrapping diverges less."""
+    layers: list[nn.Module] = []
+    mlp = make_mlp(inputs, list(hiddens), outputs)
+    for layer in mlp:
+        layers.append(layer)
+        if isinstance(layer, nn.Linear) and layer is not mlp[-1]:
+            layers.append(nn.LayerNorm(layer.out_features))
+    return nn.Sequential(*layers)
 
 
 def _float64(parts: list[torch.Tensor]) -> np.ndarray:

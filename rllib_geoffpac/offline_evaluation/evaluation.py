@@ -294,8 +294,13 @@ def _warnings(
     if not any(estimate.trusted for estimate in estimates if estimate.objective == "j_pi"):
         best = np.nanmax([e.effective_sample_size for e in estimates if e.objective == "j_pi"])
         found.append(
-            f"For J_pi the data amount to {best:.0f} equally weighted transitions at best (at "
-            f"least {LEAST_EFFECTIVE:.0f} are needed), or what was fitted contradicts itself: pi "
-            "visits states that the data hardly show. No estimator of J_pi can be trusted."
+            (
+                f"For J_pi the data amount to {best:.0f} equally weighted transitions at best, and "
+                f"{LEAST_EFFECTIVE:.0f} are needed: pi visits states that the data hardly show."
+                if best < LEAST_EFFECTIVE
+                else "Fitted values and fitted weights contradict each other beyond their "
+                "intervals: the fits are not done (more updates) or the data are too few."
+            )
+            + " No estimator of J_pi can be trusted."
         )
     return found

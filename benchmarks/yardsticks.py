@@ -18,7 +18,7 @@ from rllib_geoffpac.envs.make_env import make_env
 from rllib_geoffpac.lanes.replay_ring import ReplayRing
 from rllib_geoffpac.lanes.seeding import behavior_stream
 from rllib_geoffpac.learners.threads import use_one_thread
-from rllib_geoffpac.modules.mlp import make_mlp
+from rllib_geoffpac.modules.networks import make_mlp
 
 
 class Lanes:
@@ -114,7 +114,10 @@ class TextbookLoop(Lanes):
         use_one_thread()
         inputs, outputs = self.observations.shape[1], self.space.shape[0]
         sizes = {"pi": outputs, "v": 1, "c": 1, "v_target": 1, "c_target": 1}
-        self.nets = {name: make_mlp(inputs, [64, 64], size) for name, size in sizes.items()}
+        self.nets = {
+            name: make_mlp(inputs, size, {"fcnet_hiddens": [64, 64]})
+            for name, size in sizes.items()
+        }
         self.std = torch.zeros(outputs, requires_grad=True)
         self.theta = [*self.nets["pi"].parameters(), self.std]
         self.parameters = {"pi": self.theta}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import ray
+    from ray.rllib.connectors.connector_v2 import ConnectorV2
     from ray.rllib.core.learner.learner import Learner
     from ray.rllib.core.learner.learner_group import LearnerGroup
     from ray.rllib.env.env_runner_group import EnvRunnerGroup
@@ -187,6 +188,20 @@ def keep_ray_to_this_machine(token_file: str) -> dict[str, Any]:
     os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=token_file)
     ray._raylet.Config.initialize("")
     return {"_node_ip_address": "127.0.0.1"}
+
+
+def freeze_statistics(piece: ConnectorV2) -> bool:
+    """Makes a piece keep its statistics as they are; False for all but a MeanStdFilter.
+
+    Reason: it takes that it shall not learn any more when it is made, and evaluation has the
+    pieces that the user's function makes for training.
+    """
+    from ray.rllib.connectors.env_to_module import MeanStdFilter
+
+    if isinstance(piece, MeanStdFilter):
+        piece._update_stats = False
+        return True
+    return False
 
 
 def is_autoscaling() -> bool:

@@ -1,7 +1,8 @@
 """The target policy as a plain torch module that knows nothing of RLlib, for ONNX and TorchScript.
 
-It maps observations [N, ...] to the most likely action (the mean of a Gaussian), ready for
-`env.step`, and to what the distribution of actions depends on, in the units of the environment:
+It maps observations [N, ...] as the module sees them, behind env-to-module connectors if there are
+any, to the most likely action (the mean of a Gaussian), ready for `env.step`, and to what the
+distribution of actions depends on, in the units of the environment:
 
     gaussian            mean, std [N, d]; samples are clipped to the box
     truncated_gaussian  mean, std [N, d] of the Gaussian before it is cut to the box
@@ -20,6 +21,7 @@ import torch
 from ray.rllib.core.columns import Columns
 from torch import nn
 
+from rllib_geoffpac.connectors.pipelines import spaces_of
 from rllib_geoffpac.envs.make_env import make_env
 from rllib_geoffpac.maths.beta import beta_mode, concentrations
 from rllib_geoffpac.maths.distributions import (
@@ -121,7 +123,8 @@ def exported_policy(config: Any, weights: dict[str, Any]) -> tuple[ExportedPolic
     """
     env = make_env(config, 0, 0)
     try:
-        module = config.get_rl_module_spec(env=env, inference_only=True).build()
+        spaces = spaces_of(config, (env.observation_space, env.action_space))
+        module = config.get_rl_module_spec(spaces=spaces, inference_only=True).build()
     finally:
         env.close()
     module.set_state({name: weights[name] for name in module.get_state()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -70,6 +71,7 @@ def policy_gradient(algo: Any, num_locksteps: int, *, burn_in: int = 100) -> Pol
         raise ValueError(f"`burn_in` is {burn_in!r}; allowed is a whole number >= 0.")
     anchor, digest = algo.stream.anchor, algo.weights_digest()
     memory = algo.on_learner(_get_memory)
+    observed = None if algo.observer is None else copy.deepcopy(algo.observer.get_progress())
     try:
         # Fragments under way were cut for training: they end in other places.
         algo.stream.restart_from(anchor)
@@ -78,6 +80,8 @@ def policy_gradient(algo: Any, num_locksteps: int, *, burn_in: int = 100) -> Pol
     finally:
         algo.stream.restart_from(anchor)
         algo.on_learner(partial(_set_memory, memory))
+        if observed is not None:
+            algo.observer.set_progress(observed)
     assert algo.weights_digest() == digest, "the probe has changed the weights"
     samples = np.concatenate(sums[1:], axis=1) / stretches[1]  # [2, samples, P]
     z1, z2 = samples.mean(axis=1)
@@ -93,7 +97,7 @@ def _sum_over(algo: Any, stretches: list[int]) -> np.ndarray:
         fragments = algo.stream.next(
             _lengths([left, *stretches[1:]], algo.config.rollout_fragment_length)
         )
-        total = total + algo.on_learner(partial(_sums, fragments))
+        total = total + algo.on_learner(partial(_sums, algo.seen(fragments)))
     return total
 
 

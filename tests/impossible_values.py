@@ -33,6 +33,9 @@ SHARED = {
     "enable_rl_module_and_learner": [False],
     "enable_env_runner_and_connector_v2": [False],
     "framework_str": ["tf2"],
+    "env_to_module_connector": ["MeanStdFilter"],
+    "module_to_env_connector": [3],
+    "learner_connector": [3],
     # Logged data.
     "input_": [["/data", 3], [], 7],
     "output": [3, ""],
@@ -178,7 +181,7 @@ COMBINATIONS = [
     ),
     ("GeoffPAC", "Reacher-v5", {"model_config": {"fcnet_hiddens": [64, 0]}}, "[64, 0]"),
     ("GeoffPAC", "Reacher-v5", {"model_config": {"fcnet_hiddens": "big"}}, "'big'"),
-    ("GeoffPAC", "Reacher-v5", {"model_config": {"use_lstm": True}}, "has no key `use_lstm`"),
+    ("GeoffPAC", "Reacher-v5", {"model_config": {"use_lstm": True}}, "no recurrent networks"),
     ("DDPG", "Reacher-v5", {"model_config": {"action_layer": -1}}, "action_layer -1"),
     ("TD3", "Reacher-v5", {"model_config": {"num_critics": 0}}, "num_critics 0"),
     ("DDPG", "CartPole-v1", {}, "need continuous"),

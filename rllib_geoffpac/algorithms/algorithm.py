@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 import ray
+import torch
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.callbacks.utils import make_callback
 from ray.rllib.core import DEFAULT_AGENT_ID, DEFAULT_MODULE_ID
 from ray.rllib.core.learner.training_data import TrainingData
-from ray.rllib.core.rl_module.rl_module import RLModule
+from ray.rllib.core.rl_module.rl_module import RLModule, RLModuleSpec
+from ray.rllib.env import INPUT_ENV_SPACES
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.rllib.utils.annotations import override
 from ray.rllib.utils.metrics import (
@@ -34,6 +36,13 @@ from rllib_geoffpac.algorithms.resources import check_available, check_resources
 from rllib_geoffpac.algorithms.speed import IterationSpeed
 from rllib_geoffpac.checkpoints import VerifiedCheckpoints
 from rllib_geoffpac.compat import is_autoscaling
+from rllib_geoffpac.connectors.lane_observer import LaneObserver
+from rllib_geoffpac.connectors.pipelines import (
+    CONNECTOR_COMPONENTS,
+    has_env_to_module,
+    make_env_to_module,
+    make_module_to_env,
+)
 from rllib_geoffpac.data.data_set import DataSettings
 from rllib_geoffpac.data.survey import Survey, survey_data
 from rllib_geoffpac.data.writing import ParquetWriter, output_name
@@ -49,6 +58,7 @@ from rllib_geoffpac.lanes.positions import LaneAnchor
 _LANES = "lanes"
 _EVENTS = "events"
 _OUTPUT = "output"
+_OBSERVER = "observer"
 
 
 @dataclass
@@ -100,8 +110,30 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
         self.output_writer: ParquetWriter | None = None
         if self.config.output is not None:
             folder = f"{self.config.output}/{output_name(self.config)}"
-            spaces = self.env_runner_group.get_spaces()[DEFAULT_MODULE_ID]
+            spaces = self.env_runner_group.get_spaces()[INPUT_ENV_SPACES]
             self.output_writer = ParquetWriter(folder, spaces, self.config.num_lanes)
+        self.observer = self._make_observer()
+
+    def _make_observer(self) -> LaneObserver | None:
+        """What stands between the lanes and the learner; None: nothing does."""
+        spaces = self.env_runner_group.get_spaces()[INPUT_ENV_SPACES]
+        observer = None
+        if has_env_to_module(self.config):
+            # For the pieces that ask what kind of module it is: its weights are nobody's.
+            with torch.random.fork_rng(devices=[]):
+                observer = LaneObserver(self.config, spaces, self.module_spec().build())
+            pipelines = observer.env_to_module, observer.module_to_env
+        else:
+            pipelines = (
+                make_env_to_module(self.config, spaces),
+                make_module_to_env(self.config, spaces),
+            )
+        # Where RLlib's checkpoints have them.
+        if self.env_runner is None:
+            self.env_to_module_connector, self.module_to_env_connector = pipelines
+        else:
+            self.env_runner.pipelines = dict(zip(CONNECTOR_COMPONENTS, pipelines, strict=True))
+        return observer
 
     def _survey_data(self) -> Survey | None:
         """Reads the data set once, before anything starts; its spaces become the config's."""
@@ -172,7 +204,7 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
     def _learn(self, fragments: list[Fragment]) -> None:
         with self.speed.learning():
             results = self.learner_group.update(
-                training_data=LaneTrainingData(episodes=fragments),
+                training_data=LaneTrainingData(episodes=self.seen(fragments)),
                 timesteps={
                     NUM_ENV_STEPS_SAMPLED_LIFETIME: self.stream.anchor.lockstep
                     * self.config.num_lanes
@@ -187,6 +219,10 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
         # Once is enough: what is learned from a poisoned optimizer is not worth having, and the
         # learner has kept its last finite parameters.
         self.diverged = self.on_learner(lambda learner: learner.diverged)
+
+    def seen(self, fragments: list[Fragment]) -> list[Fragment]:
+        """The next fragments as the learner sees them: through the env-to-module connectors."""
+        return fragments if self.observer is None else self.observer.transform(fragments)
 
     def behavior_weights(self) -> Any:
         """What the behaviour policy must know of the learner: nothing, because it is fixed."""
@@ -291,14 +327,16 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
         """A copy of the module for inference, with the learner's present weights."""
         if module_id != DEFAULT_MODULE_ID:
             return None
-        spec = self.config.get_rl_module_spec(
-            spaces=self.env_runner_group.get_spaces(), inference_only=True
-        )
-        module = spec.build()
+        module = self.module_spec().build()
         weights = self.on_learner(lambda learner: learner.rl_module.get_state())
         own = module.get_state()
         module.set_state({name: weights[name] for name in own})
         return module
+
+    def module_spec(self) -> RLModuleSpec:
+        """Of the module for inference."""
+        spaces = self.env_runner_group.get_spaces()
+        return self.config.get_rl_module_spec(spaces=spaces, inference_only=True)
 
     def weights_digest(self) -> str:
         """The first 12 hex digits of a sha256 over all parameters of the learner."""
@@ -340,6 +378,9 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
             _OUTPUT, components, not_components
         ):
             state[_OUTPUT] = self.output_writer.get_state()
+        with_observer = self._check_component(_OBSERVER, components, not_components)
+        if self.observer is not None and with_observer:
+            state[_OBSERVER] = self.observer.get_progress()
         if self._check_component(_EVENTS, components, not_components):
             state[_EVENTS] = {
                 "sampling": dict(self.stream.events),
@@ -355,6 +396,8 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
             self.stream.restart_from(LaneAnchor.from_state(state[_LANES]))
         if self.output_writer is not None and _OUTPUT in state:
             self.output_writer.set_state(state[_OUTPUT])
+        if self.observer is not None and _OBSERVER in state:
+            self.observer.set_progress(state[_OBSERVER])
         if _EVENTS in state:
             for counts, saved in (
                 (self.stream.events, state[_EVENTS]["sampling"]),

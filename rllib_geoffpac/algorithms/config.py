@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
+from ray.rllib.connectors.connector_v2 import ConnectorV2
+from ray.rllib.connectors.learner import LearnerConnectorPipeline
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.utils.annotations import override
 from ray.util.debug import log_once
@@ -24,6 +26,9 @@ from rllib_geoffpac.algorithms.schedules import (
     turning_points,
 )
 from rllib_geoffpac.algorithms.unsupported import settings_without_effect
+from rllib_geoffpac.connectors import LaneAligner
+from rllib_geoffpac.connectors.learner_pipeline import make_learner_pipeline
+from rllib_geoffpac.connectors.pipelines import spaces_of
 from rllib_geoffpac.deployment import ExportedPolicy, exported_policy
 from rllib_geoffpac.env_runners import (
     BehaviorEnvRunner,
@@ -72,6 +77,7 @@ class LaneAlgorithmConfig(DataConfig):
         self.rollout_fragment_length: Any = 100  # DDPG's default is "auto" until `validate`
         self.min_sample_timesteps_per_iteration = 2000
         self.min_time_s_per_iteration = None
+        self.truncation = "terminate"
         self.checkpoint_replay = True
         self.kernel = "auto"
         # Evaluation.
@@ -80,7 +86,6 @@ class LaneAlgorithmConfig(DataConfig):
         self.custom_evaluation_function = evaluate_target_policy
         # The samplers need no weights and no connectors.
         self.env_runner_cls = BehaviorEnvRunner
-        self.add_default_connectors_to_learner_pipeline = False
         self._dont_auto_sync_env_runner_states = True
         self.broadcast_env_runner_states = False
         self.merge_env_runner_states = False
@@ -213,7 +218,8 @@ class LaneAlgorithmConfig(DataConfig):
         check_env(env, self.env)
         if not self.reads_data:
             make_behavior("uniform" if self.explores else self.behavior, env)
-        spaces = {DEFAULT_MODULE_ID: (env.observation_space, env.action_space)}
+        spaces = spaces_of(self, (env.observation_space, env.action_space))
+        self.build_learner_connector(*spaces[DEFAULT_MODULE_ID])
         module = self.get_multi_rl_module_spec(spaces=spaces).build()[DEFAULT_MODULE_ID]
         if self.kernel == "fast":
             why_not_fast(self.kernel, module, learner_class=self.learner_class)
@@ -354,6 +360,20 @@ class LaneAlgorithmConfig(DataConfig):
         from rllib_geoffpac.offline_evaluation.checkpoint import evaluate_config
 
         return evaluate_config(self, weights, data, **options)
+
+    @override(AlgorithmConfig)
+    def build_learner_connector(
+        self,
+        input_observation_space: gym.Space,
+        input_action_space: gym.Space,
+        device: str | None = None,
+    ) -> LearnerConnectorPipeline:
+        spaces = input_observation_space, input_action_space
+        return make_learner_pipeline(self, spaces, self.learner_pieces())
+
+    def learner_pieces(self) -> list[ConnectorV2]:
+        """The learner's pipeline without the user's pieces, which come behind the first."""
+        return [LaneAligner(gamma=self.gamma, truncation=self.truncation)]
 
     @override(AlgorithmConfig)
     def get_evaluation_config_object(self) -> AlgorithmConfig | None:

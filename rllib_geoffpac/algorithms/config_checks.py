@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from rllib_geoffpac.compat import SETTING_ATTRIBUTES
 from rllib_geoffpac.updates.choice import overridden
 from rllib_geoffpac.validation import is_choice, is_count, is_folder, is_number
 
@@ -22,7 +23,8 @@ _AMOUNTS = (
 def shared_checks(config: Any) -> list[Check]:
     """The checks of the settings that all algorithms share."""
     parts = (_api_stack, _sampling, _data, _learning, _evaluation, _resources)
-    return with_values(config, [check for part in parts for check in part(config)])
+    checks = with_values(config, [check for part in parts for check in part(config)])
+    return [*checks, *_connectors(config)]
 
 
 def with_values(config: Any, checks: Iterable[tuple[str, bool, str]]) -> list[Check]:
@@ -137,6 +139,15 @@ def _kernel(config: Any) -> tuple[str, bool, str]:
     if possible and config.kernel == "fast" and config.num_gpus_per_learner:
         return "kernel", False, "'auto' or 'torch' on a GPU (`num_gpus_per_learner`)"
     return "kernel", possible, allowed
+
+
+def _connectors(config: Any) -> list[Check]:
+    values = {
+        key: getattr(config, SETTING_ATTRIBUTES[key])
+        for key in ("env_to_module_connector", "module_to_env_connector", "learner_connector")
+    }
+    allowed = "None or a function that makes connector pieces, as RLlib documents it"
+    return [(key, v, v is None or callable(v), allowed) for key, v in values.items()]
 
 
 def _evaluation(config: Any) -> list[tuple[str, bool, str]]:

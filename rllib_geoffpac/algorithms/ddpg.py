@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium as gym
 import ray
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
-from ray.rllib.connectors.learner import LearnerConnectorPipeline
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.utils.annotations import override
 
 from rllib_geoffpac.algorithms.algorithm import LaneAlgorithm
 from rllib_geoffpac.algorithms.config import LaneAlgorithmConfig
 from rllib_geoffpac.algorithms.config_checks import Check, possible_lanes, with_values
-from rllib_geoffpac.connectors import LaneAligner
 from rllib_geoffpac.env_runners import BehaviorEnvRunner, ExploringEnvRunner
 from rllib_geoffpac.learners.deterministic_learner import DDPGLearner
 from rllib_geoffpac.modules.deterministic_actor_critic import DeterministicActorCriticRLModule
@@ -203,25 +200,13 @@ class DDPGConfig(LaneAlgorithmConfig):
     def _model_config_auto_includes(self) -> dict[str, Any]:
         return super()._model_config_auto_includes | {
             "fcnet_hiddens": [400, 300],
+            "fcnet_activation": "relu",
             "num_critics": 1,
             # Lillicrap et al.: the action enters Q at the second layer; last layers start small.
             "action_layer": 1,
             "last_layer_bound": 3e-3,
             "dtype": self.dtype,
         }
-
-    @override(AlgorithmConfig)
-    def build_learner_connector(
-        self,
-        input_observation_space: gym.Space | None,
-        input_action_space: gym.Space | None,
-        device: str | None = None,
-    ) -> LearnerConnectorPipeline:
-        pipeline = super().build_learner_connector(
-            input_observation_space, input_action_space, device
-        )
-        pipeline.append(LaneAligner(gamma=self.gamma, truncation=self.truncation))
-        return pipeline
 
 
 class DDPG(LaneAlgorithm):

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
-from ray.rllib.connectors.learner import LearnerConnectorPipeline
+from ray.rllib.connectors.connector_v2 import ConnectorV2
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.utils.annotations import override
 
@@ -71,7 +70,6 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         self.trace_length = 5
         self.critic = "state_value"
         self.interest_fn: Callable | str | None = None
-        self.truncation = "terminate"
         # Clipping.
         self.rho_clip = 2.0
         self.density_ratio_clip = 2.0
@@ -484,25 +482,14 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             "dtype": self.dtype,
         }
 
-    @override(AlgorithmConfig)
-    def build_learner_connector(
-        self,
-        input_observation_space: gym.Space | None,
-        input_action_space: gym.Space | None,
-        device: str | None = None,
-    ) -> LearnerConnectorPipeline:
-        pipeline = super().build_learner_connector(
-            input_observation_space, input_action_space, device
+    @override(LaneAlgorithmConfig)
+    def learner_pieces(self) -> list[ConnectorV2]:
+        aligner = LaneAligner(
+            gamma=self.gamma if self.learning_gamma is None else self.learning_gamma,
+            truncation=self.truncation,
+            chain_successors=self.emphasis == "learned" and self.truncation == "bootstrap",
         )
-        pipeline.append(
-            LaneAligner(
-                gamma=self.gamma if self.learning_gamma is None else self.learning_gamma,
-                truncation=self.truncation,
-                chain_successors=self.emphasis == "learned" and self.truncation == "bootstrap",
-            )
-        )
-        pipeline.append(EmphaticTraces())
-        return pipeline
+        return [aligner, EmphaticTraces()]
 
 
 class GeoffPAC(LaneAlgorithm):

@@ -12,10 +12,6 @@ from rllib_geoffpac.compat import SWITCH_OF_CHECKS
 OLD = "it belongs to RLlib's old API stack"
 
 _LEARNING = "every lockstep is learned from once, see `num_lanes` and `replay_batch_size`"
-_CONNECTORS = (
-    "connectors between environment and module are not run. Transform observations and actions in "
-    "a gymnasium wrapper of the environment"
-)
 _LANES = "logged data (`input_`) are read as lanes, in the order of time"
 _EPISODES = "`output` writes whole episodes into parquet files of about 20,000 steps"
 _OFFLINE = "evaluation plays pi in the environment"
@@ -62,8 +58,12 @@ HONOURED = {
         "sample_timeout_s": "takes the place of `env_hang_timeout_s`",
         "rollout_fragment_length": "locksteps; never changes the weights under a fixed behaviour",
         "explore": "False: no noise on the behaviour, and evaluation takes pi's mode",
+        "env_to_module_connector": "for the learner and for pi, at one place; mu sees what the "
+        "environment shows",
+        "module_to_env_connector": "for pi's actions in evaluation",
         "add_default_connectors_to_env_to_module_pipeline": "",
         "add_default_connectors_to_module_to_env_pipeline": "",
+        "episode_lookback_horizon": "64 steps at least",
         "merge_env_runner_states": "nothing to merge: env runners have no state",
         "broadcast_env_runner_states": "nothing to send: env runners have no state",
     },
@@ -105,8 +105,9 @@ HONOURED = {
         "custom_resources_per_learner": "",
         "local_gpu_idx": "",
         "learner_class": "a subclass of the algorithm's learner",
-        "learner_connector": "",
-        "add_default_connectors_to_learner_pipeline": "",
+        "learner_connector": "pieces for columns [time, lanes]; RLlib's that work on episodes are "
+        "refused by name",
+        "add_default_connectors_to_learner_pipeline": "the default ones align the lanes",
         "learner_config_dict": "for a learner of your own",
     },
     "multi_agent": {
@@ -172,9 +173,6 @@ REFUSED = {
         "gym_env_vectorize_mode": "the lanes of an env runner are stepped one after the other; use "
         "`num_env_runners` for slow simulators",
         "max_requests_in_flight_per_env_runner": "`sample_ahead` says how far ahead lanes run",
-        "env_to_module_connector": _CONNECTORS,
-        "module_to_env_connector": _CONNECTORS,
-        "episode_lookback_horizon": "fragments hold whole transitions",
         "use_env_runner_state_server": _STATE,
         "env_runner_state_server_max_concurrency": _STATE,
         "compress_observations": "fragments are plain arrays, and recorded streams are not "
@@ -182,7 +180,7 @@ REFUSED = {
         "batch_mode": "lanes are cut after `rollout_fragment_length` locksteps",
         "episodes_to_numpy": "fragments are arrays",
         "exploration_config": "`behavior` is what explores",
-        "observation_filter": "use gymnasium.wrappers.NormalizeObservation with fixed statistics",
+        "observation_filter": "use RLlib's MeanStdFilter as `env_to_module_connector`",
         "remote_worker_envs": "use `num_env_runners` for slow simulators",
         "use_worker_filter_stats": OLD,
         "update_worker_filter_stats": OLD,

@@ -24,7 +24,7 @@ from rllib_geoffpac.data.fitting import Density
 from rllib_geoffpac.learners.threads import use_one_thread
 from rllib_geoffpac.maths.action_spaces import check_action_space
 from rllib_geoffpac.maths.distributions import PolicyDistribution, make_distribution
-from rllib_geoffpac.modules.mlp import OneHot, make_mlp
+from rllib_geoffpac.modules.networks import OneHot, make_mlp
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class PolicyNetwork(nn.Module):
             self.encode, size = OneHot(observation_space, torch.float32), int(observation_space.n)
         else:
             self.encode, size = Standardise(observations), _flat(observations).shape[1]
-        self.layers = make_mlp(size, _HIDDENS, distribution.num_outputs)
+        self.layers = make_mlp(size, distribution.num_outputs, {"fcnet_hiddens": _HIDDENS})
         self.std_parameter = (
             nn.Parameter(torch.zeros(distribution.action_size))
             if distribution.has_global_std

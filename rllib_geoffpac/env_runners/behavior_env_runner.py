@@ -9,13 +9,13 @@ from typing import Any, cast
 
 import gymnasium as gym
 import numpy as np
-from ray.rllib.core import DEFAULT_MODULE_ID
-from ray.rllib.env import INPUT_ENV_SPACES
+from ray.rllib.connectors.connector_pipeline_v2 import ConnectorPipelineV2
 from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.utils.annotations import override
 from ray.rllib.utils.checkpoints import Checkpointable
 from ray.rllib.utils.debug import update_global_seed_if_necessary
 
+from rllib_geoffpac.connectors.pipelines import spaces_of
 from rllib_geoffpac.env_runners.callbacks import RunnerCallbacks
 from rllib_geoffpac.env_runners.incarnation import Incarnated
 from rllib_geoffpac.envs.make_env import make_env
@@ -51,6 +51,7 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
         self.config.seed = config.seed
         update_global_seed_if_necessary(seed=config.seed + (self.worker_index or 0))
         self.callbacks = RunnerCallbacks(self)
+        self.pipelines: dict[str, ConnectorPipelineV2] = {}
         self._lanes: list[SimulatedLane] | list[RecordedLane] | list[LoggedLane] = []
         self._lockstep: int | None = 0
         num_lanes = self.config.num_lanes
@@ -165,8 +166,7 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
     @override(EnvRunner)
     def get_spaces(self) -> dict:
         env = self.env if self.env is not None else self._simulated_lanes[0].env
-        spaces = (env.observation_space, env.action_space)
-        return {INPUT_ENV_SPACES: spaces, DEFAULT_MODULE_ID: spaces}
+        return spaces_of(self.config, (env.observation_space, env.action_space))
 
     @override(EnvRunner)
     def get_metrics(self) -> dict:
@@ -184,7 +184,8 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
             self.env.close()
         self._lanes, self.env = [], None
 
-    # The runner has no state of its own: the algorithm keeps the lanes' anchor.
+    # The runner has no state of its own: the algorithm keeps the lanes' anchor, and the pipelines
+    # are the algorithm's, which lie here because RLlib's checkpoints have them here.
     @override(Checkpointable)
     def get_state(
         self,
@@ -193,11 +194,21 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
         not_components: str | Collection[str] | None = None,
         **kwargs: Any,
     ) -> dict:
-        return {}
+        return {
+            name: pipeline.get_state()
+            for name, pipeline in self.pipelines.items()
+            if self._check_component(name, components, not_components)
+        }
 
     @override(Checkpointable)
     def set_state(self, state: dict) -> None:
-        pass
+        for name, pipeline in self.pipelines.items():
+            if name in state:
+                pipeline.set_state(state[name])
+
+    @override(Checkpointable)
+    def get_checkpointable_components(self) -> list:
+        return list(self.pipelines.items())
 
     @override(Checkpointable)
     def get_ctor_args_and_kwargs(self) -> tuple:

@@ -12,7 +12,7 @@ from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.utils.annotations import override
 
 from rllib_geoffpac.env_runners.behavior_env_runner import BehaviorEnvRunner
-from rllib_geoffpac.envs.make_env import observation_dtype, observation_shape
+from rllib_geoffpac.envs.observations import observation_dtype, observation_shape
 from rllib_geoffpac.lanes.behavior import BehaviorPolicy, UniformBehavior
 from rllib_geoffpac.lanes.fragments import Fragment
 from rllib_geoffpac.lanes.positions import ActionLog, LaneAnchor, LanePosition

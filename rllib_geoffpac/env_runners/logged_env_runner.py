@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ray.rllib.core import DEFAULT_MODULE_ID
-from ray.rllib.env import INPUT_ENV_SPACES
 from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.utils.annotations import override
 
+from rllib_geoffpac.connectors.pipelines import spaces_of
 from rllib_geoffpac.data.survey import Survey
 from rllib_geoffpac.env_runners.behavior_env_runner import BehaviorEnvRunner
 from rllib_geoffpac.lanes.fragments import Fragment
@@ -45,8 +44,7 @@ class LoggedEnvRunner(BehaviorEnvRunner):
 
     @override(EnvRunner)
     def get_spaces(self) -> dict[str, Any]:
-        spaces = (self.config.observation_space, self.config.action_space)
-        return {INPUT_ENV_SPACES: spaces, DEFAULT_MODULE_ID: spaces}
+        return spaces_of(self.config, (self.config.observation_space, self.config.action_space))
 
     @override(EnvRunner)
     def assert_healthy(self) -> None:

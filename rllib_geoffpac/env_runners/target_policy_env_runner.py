@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ import gymnasium as gym
 import numpy as np
 import ray
 import torch
+from ray.rllib.connectors.connector_pipeline_v2 import ConnectorPipelineV2
 from ray.rllib.core import COMPONENT_RL_MODULE, DEFAULT_MODULE_ID
 from ray.rllib.core.columns import Columns
 from ray.rllib.env import INPUT_ENV_SPACES
@@ -22,10 +23,18 @@ from ray.rllib.utils.annotations import override
 from ray.rllib.utils.checkpoints import Checkpointable
 from ray.rllib.utils.typing import StateDict
 
+from rllib_geoffpac.connectors.observer import Observer, PiecesState
+from rllib_geoffpac.connectors.pipelines import (
+    CONNECTOR_COMPONENTS,
+    has_env_to_module,
+    has_module_to_env,
+    spaces_of,
+)
 from rllib_geoffpac.env_runners.callbacks import RunnerCallbacks, WatchedEnv
 from rllib_geoffpac.env_runners.episode_metrics import EpisodeMetrics
 from rllib_geoffpac.env_runners.incarnation import Incarnated
-from rllib_geoffpac.envs.make_env import make_env, observation_dtype, observation_shape
+from rllib_geoffpac.envs.make_env import make_env
+from rllib_geoffpac.envs.observations import make_encoder, observation_dtype, observation_shape
 from rllib_geoffpac.lanes.seeding import DrawnAhead, evaluation_stream
 from rllib_geoffpac.lanes.simulated import EnvironmentFailure
 from rllib_geoffpac.learners.threads import use_one_thread
@@ -90,6 +99,7 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
             make_env, self.config, self.worker_index or 0, self.num_workers or 0
         )
         self.env = self._make_env()
+        self._encode = make_encoder(self.env.observation_space)
         self._horizon, self._gamma = self._longest_episode(), self.config.gamma
 
     @override(EnvRunner)
@@ -98,6 +108,10 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
             env=self.env, spaces=self.get_spaces(), inference_only=True
         )
         self.module = spec.build()
+        self.observer: Observer | None = None
+        if has_env_to_module(self.config) or has_module_to_env(self.config):
+            spaces = self.get_spaces()[INPUT_ENV_SPACES]
+            self.observer = Observer(self.config, spaces, self.module, frozen=True)
         # Here, once: RLlib's forward passes would switch it to and fro in every step.
         self.module.eval()
 
@@ -110,6 +124,7 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
         num_episodes: int | None = None,
         weights: StateDict | None = None,
         rows: int | None = None,
+        connectors: PiecesState | None = None,
         **kwargs: Any,
     ) -> list[EvaluationEpisode]:
         """Plays the given episodes of a round, or new ones if none are given (RLlib's way).
@@ -121,7 +136,10 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
             weights: Of the module; None: those that it has.
             rows: Of a batch, on which the last bits of pi's outputs depend; episode k is in row
                 k modulo this. None: as many as there are episodes in an evaluation.
+            connectors: The state of their pieces; None: that which they have.
         """
+        if connectors is not None and self.observer is not None:
+            self.observer.set_state(connectors)
         if weights is not None:
             self.set_state({COMPONENT_RL_MODULE: weights})
         if episodes is None:
@@ -133,7 +151,8 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
         std = module.acting_std_parameter
         self._std = None if std is None else std.detach().numpy()
         rows = rows or max(self._episodes_at_once(), max(episodes) + 1)
-        space = self.get_spaces()[DEFAULT_MODULE_ID][0]
+        assert self.env is not None
+        space = self.env.observation_space
         batch = np.zeros((rows, *observation_shape(space)), observation_dtype(space))
         playing = {k % rows: EvaluationEpisode(k, [], [], round_, k % rows) for k in episodes}
         played = self._play(playing, batch)
@@ -194,10 +213,12 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
             try:
                 self._envs[row] = self._envs.get(row) or self._make_env_of(row)
                 observation, _ = self._envs[row].reset(seed=reset_seed)
-                batch[row] = np.reshape(observation, batch.shape[1:])
+                batch[row] = self._encode(observation)
             except Exception as error:
                 self._fail(episode, error, "reset")
                 continue
+            if self.observer is not None:
+                self.observer.start(row, batch[row])
             return DrawnAhead(generator)
 
     def _make_env_of(self, row: int) -> gym.Env:
@@ -210,7 +231,7 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
     def _step(self, episode: EvaluationEpisode, action: Any, batch: np.ndarray) -> bool:
         """Makes one transition; returns whether it was the last."""
         observation, reward, terminated, truncated, info = self._envs[episode.row].step(action)
-        batch[episode.row] = np.reshape(observation, batch.shape[1:])
+        batch[episode.row] = self._encode(observation)
         reward = float(reward)
         discount = 0.0 if terminated else float(info.get("discount", self._gamma))
         episode.rewards.append(reward)
@@ -220,6 +241,9 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
             raise self._failure(episode, f"the reward is {reward}")
         if not 0 <= discount <= 1:
             raise self._failure(episode, f"the discount is {discount}, not in [0, 1]")
+        if self.observer is not None:
+            row = episode.row
+            self.observer.step(row, batch[row], self._taken[row], reward)
         return terminated or truncated or len(episode.rewards) >= self._horizon
 
     def _check_observations(self, playing: dict[int, EvaluationEpisode], batch: np.ndarray) -> None:
@@ -252,16 +276,32 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
             "policy's actions"
         )
 
-    def _actions(self, batch: np.ndarray, draws: dict[int, DrawnAhead]) -> np.ndarray:
+    def _actions(self, batch: np.ndarray, draws: dict[int, DrawnAhead]) -> Sequence[Any]:
         distribution, std = self.module.distribution, self._std
-        outputs = self._forward(batch)[list(draws)]
-        if not self.config.explore:  # RLlib: evaluation_config={"explore": False}
-            return distribution.to_env(distribution.mode(outputs, std))
-        return distribution.to_env(distribution.sample(outputs, std, list(draws.values())))
+        rows = list(draws)
+        outputs = self._forward(self._seen(rows, batch))[rows]
+        if self.config.explore:
+            actions = distribution.sample(outputs, std, list(draws.values()))
+        else:  # RLlib: evaluation_config={"explore": False}
+            actions = distribution.mode(outputs, std)
+        actions = distribution.to_env(actions)
+        if self.observer is None:
+            return actions
+        taken, actions = self.observer.act(rows, outputs, actions)
+        self._taken = dict(zip(rows, taken, strict=True))
+        return actions
+
+    def _seen(self, rows: list[int], batch: np.ndarray) -> np.ndarray:
+        """What pi acts on, in a batch of as many rows."""
+        if self.observer is None:
+            return batch
+        seen = np.zeros((len(batch), *self.observer.shape), self.observer.dtype)
+        seen[rows] = self.observer.observe(rows)
+        return seen
 
     def _torch_forward(self, batch: np.ndarray) -> np.ndarray:
         observations = torch.from_numpy(batch)
-        if observations.is_floating_point():
+        if batch.dtype != np.int64:
             observations = observations.to(self.module.dtype)
         outputs = self.module.forward_inference({Columns.OBS: observations})
         inputs = outputs[Columns.ACTION_DIST_INPUTS]
@@ -274,11 +314,18 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
         limited = spec is not None and spec.max_episode_steps is not None
         return math.inf if limited else _DEFAULT_HORIZON
 
+    @property
+    def pipelines(self) -> dict[str, ConnectorPipelineV2]:
+        """The connectors by their place in a checkpoint, if there are any."""
+        if self.observer is None:
+            return {}
+        pipelines = self.observer.env_to_module, self.observer.module_to_env
+        return dict(zip(CONNECTOR_COMPONENTS, pipelines, strict=True))
+
     @override(EnvRunner)
     def get_spaces(self) -> dict:
         assert self.env is not None
-        spaces = (self.env.observation_space, self.env.action_space)
-        return {INPUT_ENV_SPACES: spaces, DEFAULT_MODULE_ID: spaces}
+        return spaces_of(self.config, (self.env.observation_space, self.env.action_space))
 
     @override(EnvRunner)
     def get_metrics(self) -> dict:
@@ -312,6 +359,10 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
             weights = ray.get(weights)
         if weights is not None:
             self.module.set_state(weights.get(DEFAULT_MODULE_ID, weights))
+        if self.observer is not None:
+            for name, pipeline in self.pipelines.items():
+                pipeline.set_state(state.get(name, {}))
+            self.observer.set_state(self.observer.get_state())
 
     @override(Checkpointable)
     def get_ctor_args_and_kwargs(self) -> tuple:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.env.env_context import EnvContext
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 from rllib_geoffpac.compat import registered_env_creator
 from rllib_geoffpac.envs.mujoco import silence_mujoco_of
+from rllib_geoffpac.envs.observations import check_observation_space
 from rllib_geoffpac.maths.action_spaces import check_action_space
 from rllib_geoffpac.validation import import_by_name
 
@@ -99,23 +99,3 @@ def check_env(env: Any, name: Any) -> None:
         )
     check_observation_space(env.observation_space)
     check_action_space(env.action_space, bounded=False)  # the behaviour and pi may say more
-
-
-def check_observation_space(space: gym.Space) -> gym.Space:
-    """Returns the observation space, or says what is allowed."""
-    if isinstance(space, gym.spaces.Box | gym.spaces.Discrete):
-        return space
-    raise ValueError(
-        f"The observation space {space} is not supported: allowed are Box (flattened) and "
-        "Discrete. Use gymnasium.wrappers.FlattenObservation for Dict and Tuple observations."
-    )
-
-
-def observation_dtype(space: gym.Space) -> np.dtype:
-    """Returns the dtype in which observations travel: int64 for Discrete, else float32."""
-    return np.dtype(np.int64 if isinstance(space, gym.spaces.Discrete) else np.float32)
-
-
-def observation_shape(space: gym.Space) -> tuple[int, ...]:
-    """Returns the shape in which observations travel: () for Discrete, else flat."""
-    return () if isinstance(space, gym.spaces.Discrete) else (int(np.prod(space.shape or ())),)

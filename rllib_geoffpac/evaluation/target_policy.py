@@ -34,6 +34,7 @@ from ray.rllib.utils.metrics import (
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 from ray.rllib.utils.typing import StateDict
 
+from rllib_geoffpac.connectors.observer import PiecesState
 from rllib_geoffpac.env_runners.callbacks import sampling_hooks
 from rllib_geoffpac.env_runners.episode_metrics import EpisodeMetrics
 from rllib_geoffpac.env_runners.remote_runners import RemoteRunners
@@ -58,6 +59,8 @@ def evaluate_target_policy(algorithm: Any, group: EnvRunnerGroup) -> tuple[dict,
     # A local learner's state shares the memory of its parameters, and training beside this
     # evaluation goes on from here.
     weights = copy.deepcopy(state[COMPONENT_RL_MODULE])
+    observer = algorithm.observer
+    connectors = None if observer is None else copy.deepcopy(observer.get_state())
     evaluated_at = algorithm.stream.anchor.lockstep * config.num_lanes
     algorithm.weights_taken.set()
     if algorithm.evaluation_runners is None:
@@ -68,7 +71,13 @@ def evaluate_target_policy(algorithm: Any, group: EnvRunnerGroup) -> tuple[dict,
             partial(algorithm.env_runner_recreated, True),
         )
     runners = algorithm.evaluation_runners
-    play = partial(play_episodes, runners, round_=algorithm.iteration, weights=weights)
+    play = partial(
+        play_episodes,
+        runners,
+        round_=algorithm.iteration,
+        weights=weights,
+        connectors=connectors,
+    )
     if config.evaluation_duration == "auto":
         episodes = list(play(EPISODES_AT_ONCE))
         while not algorithm.parallel_training.done():
@@ -109,7 +118,12 @@ def _play_steps(count: int, play: Any) -> list[EvaluationEpisode]:
 
 
 def play_episodes(
-    runners: RemoteRunners, count: int, round_: int, weights: StateDict, first: int = 0
+    runners: RemoteRunners,
+    count: int,
+    round_: int,
+    weights: StateDict,
+    first: int = 0,
+    connectors: PiecesState | None = None,
 ) -> list[EvaluationEpisode]:
     """Spreads the episodes over the runners; a lost runner's episodes are played again.
 
@@ -119,12 +133,13 @@ def play_episodes(
         round_: The evaluation round.
         weights: Of the module. They travel with the requests: a rebuilt runner has none.
         first: Number of the first of them.
+        connectors: The state of the connectors, likewise.
     """
     actors = runners.actors()
     numbers = list(range(first, first + count))
     if not actors:
         played = runners.group.local_env_runner.sample(
-            episodes=numbers, round_=round_, weights=weights, rows=count
+            episodes=numbers, round_=round_, weights=weights, rows=count, connectors=connectors
         )
         return sorted(played, key=lambda episode: episode.index)
     weights_ref = ray.put(weights)
@@ -132,7 +147,11 @@ def play_episodes(
 
     def request(runner: int) -> ray.ObjectRef:
         return runners.actors()[runner].answer.remote(
-            episodes=shares[runner], round_=round_, weights=weights_ref, rows=count
+            episodes=shares[runner],
+            round_=round_,
+            weights=weights_ref,
+            rows=count,
+            connectors=connectors,
         )
 
     pending = {runner: request(runner) for runner in shares}

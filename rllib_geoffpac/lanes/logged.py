@@ -14,7 +14,7 @@ import numpy as np
 
 from rllib_geoffpac.data.episodes import DataError, LoggedEpisode
 from rllib_geoffpac.data.survey import Survey
-from rllib_geoffpac.envs.make_env import observation_dtype, observation_shape
+from rllib_geoffpac.envs.observations import observation_dtype, observation_shape
 from rllib_geoffpac.lanes.events import EventCounts
 from rllib_geoffpac.lanes.fragments import LaneColumns
 from rllib_geoffpac.lanes.positions import LanePosition

@@ -10,7 +10,12 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from rllib_geoffpac.envs.make_env import observation_dtype, observation_shape
+from rllib_geoffpac.envs.observations import (
+    is_structured,
+    make_encoder,
+    observation_dtype,
+    observation_shape,
+)
 from rllib_geoffpac.lanes.behavior import BehaviorPolicy, UniformBehavior
 from rllib_geoffpac.lanes.events import (
     ENV_FAILURES,
@@ -56,6 +61,7 @@ class SimulatedLane:
         self.seed, self.lane, self.max_failures = seed, lane, max_failures
         self.env = make_env()
         self.behavior = make_behavior(self.env)
+        self._encode = make_encoder(self.env.observation_space)
         self.episode, self.step, self.episode_return = 0, 0, 0.0
         self.events = EventCounts()
         self._observation: Any = None  # as the environment gave it; None before the first reset
@@ -70,10 +76,7 @@ class SimulatedLane:
     @property
     def observation(self) -> np.ndarray:
         """The current observation, flat, as it travels."""
-        space = self.env.observation_space
-        return np.asarray(self._observation, observation_dtype(space)).reshape(
-            observation_shape(space)
-        )
+        return self._encode(self._observation)
 
     @property
     def position(self) -> LanePosition:
@@ -175,8 +178,11 @@ class SimulatedLane:
     def _run_episodes(self, columns: LaneColumns, t: int, count: int) -> int:
         """The hot loop: steps from row t to row `count`, through the ends of episodes."""
         step_env, next_action = self.env.step, self._next_action
+        encode = self._encode if is_structured(self.env.observation_space) else None
         shape = self.env.observation_space.shape or ()
-        observations = columns.observations.reshape(-1, *shape)
+        observations = columns.observations
+        if encode is None:
+            observations = observations.reshape(-1, *shape)
         actions = columns.actions
         rewards, discounts, logps = columns.rewards, columns.discounts, columns.behavior_logp
         assert isinstance(rewards, list) and isinstance(discounts, list) and isinstance(logps, list)
@@ -187,14 +193,18 @@ class SimulatedLane:
                 self._chain_starts = False
             action, logp = next_action()
             observation, reward, terminated, truncated, info = step_env(action)
-            if getattr(observation, "shape", ()) != shape:
-                _check_shape(observation, shape)
-            if getattr(observation, "dtype", type(observation)) is not self._checked_kind:
-                self._check_kind(observation)
             # All that can raise comes before the first append: a row is complete or absent.
+            if encode is None:
+                if getattr(observation, "shape", ()) != shape:
+                    _check_shape(observation, shape)
+                if getattr(observation, "dtype", type(observation)) is not self._checked_kind:
+                    self._check_kind(observation)
+                observations[t + 1] = observation
+            else:
+                observations[t + 1] = encode(observation)
+            self._observation = observation
             reward, discount = float(reward), float(info.get("discount", nan))
             actions[t] = action
-            observations[t + 1] = self._observation = observation
             rewards.append(reward)
             discounts.append(discount)
             logps.append(logp)
@@ -234,8 +244,11 @@ class SimulatedLane:
         self.step, self.episode_return = 0, 0.0
         try:
             self._observation, _ = self.env.reset(seed=reset_seed)
-            _check_shape(self._observation, self.env.observation_space.shape or ())
-            self._check_kind(self._observation)
+            if is_structured(self.env.observation_space):
+                self._encode(self._observation)  # which finds out whether it can be
+            else:
+                _check_shape(self._observation, self.env.observation_space.shape or ())
+                self._check_kind(self._observation)
         except Exception as error:
             self._new_episode_after_failure(error, "reset")
 
@@ -307,7 +320,9 @@ class SimulatedLane:
         """Refuses an observation whose conversion to the space's numbers would lose something."""
         space = self.env.observation_space
         dtype = np.asarray(observation).dtype
-        if dtype.kind not in ("iub" if isinstance(space, gym.spaces.Discrete) else "fiub"):
+        kinds = "iub" if isinstance(space, gym.spaces.Discrete) else "fiub"
+        bytes_expected = observation_dtype(space) == np.uint8
+        if dtype.kind not in kinds or (bytes_expected and not np.can_cast(dtype, np.uint8)):
             raise TypeError(f"the observation has dtype {dtype} instead of {space.dtype}")
         self._checked_kind = getattr(observation, "dtype", type(observation))
 

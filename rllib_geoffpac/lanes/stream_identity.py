@@ -19,7 +19,7 @@ import gymnasium as gym
 
 from rllib_geoffpac.compat import registered_env_creator
 
-STREAM_FORMAT = 1
+STREAM_FORMAT = 2
 """Of the files and of how a lane's data follow from its seed; a new one starts new streams."""
 
 _LIBRARIES = ("gymnasium", "mujoco", "numpy")

@@ -22,7 +22,7 @@ from rllib_geoffpac.connectors.lane_aligner import CHAIN_START, DISCOUNT, VALID
 from rllib_geoffpac.lanes.fragments import Fragment
 from rllib_geoffpac.lanes.seeding import action_noise
 from rllib_geoffpac.lanes.windows import windows_of
-from rllib_geoffpac.learners.lane_learner import LaneLearner
+from rllib_geoffpac.learners.lane_learner import COMPONENT_LEARNER_CONNECTOR, LaneLearner
 from rllib_geoffpac.maths.action_values import return_range
 from rllib_geoffpac.maths.emphatic import fresh_traces
 from rllib_geoffpac.maths.moments import Moments, fresh_moments
@@ -39,7 +39,6 @@ from rllib_geoffpac.updates.transitions import (
     Window,
 )
 
-COMPONENT_LEARNER_CONNECTOR = "learner_connector"
 _LOOKED_AT = 10  # replayed locksteps, for metrics
 _OVERLAP_RATE = 0.01  # step size of eta
 _TARGET_RANGE = "target_low", "target_high"
@@ -245,7 +244,7 @@ class EmphaticLearner(LaneLearner):
         """i(S) [N]: 1, or what the user's `interest_fn` says of observations [N, ...]."""
         if self.config.interest_fn is None:
             return np.ones(len(observations), self.config.dtype)
-        if observations.dtype.kind == "f":
+        if observations.dtype != np.int64:  # which are the states of a Discrete space
             observations = observations.astype(self.config.dtype)
         values = np.asarray(self.config.interest_fn(observations), self.config.dtype)
         return values.reshape(len(observations))
@@ -326,17 +325,14 @@ class EmphaticLearner(LaneLearner):
     def get_state(
         self, components: Any = None, *, not_components: Any = None, **kwargs: Any
     ) -> StateDict:
-        state = super().get_state(components, not_components=not_components, **kwargs)
         if self._check_component(COMPONENT_LEARNER_CONNECTOR, components, not_components):
             self.traces.state = self.backend.get_memory().traces
-            state[COMPONENT_LEARNER_CONNECTOR] = self._learner_connector.get_state()
-        return state
+        return super().get_state(components, not_components=not_components, **kwargs)
 
     @override(LaneLearner)
     def set_state(self, state: StateDict) -> None:
         super().set_state(state)
         if COMPONENT_LEARNER_CONNECTOR in state:
-            self._learner_connector.set_state(state[COMPONENT_LEARNER_CONNECTOR])
             memory = self.backend.get_memory()
             self.backend.set_memory(memory._replace(traces=self.traces.state))
 

@@ -30,6 +30,7 @@ from rllib_geoffpac.updates.choice import GRADIENT_HOOKS, make_backend, overridd
 from rllib_geoffpac.updates.descent import Descent
 from rllib_geoffpac.updates.optimizers import make_optimizer, optimizers_by_function
 
+COMPONENT_LEARNER_CONNECTOR = "learner_connector"
 COMPONENT_PROGRESS = "progress"
 COMPONENT_REPLAY = "replay"
 # Looking at all parameters costs half an update of DDPG: with fragments of one lockstep it must be
@@ -275,6 +276,8 @@ class LaneLearner(CheckpointedPart, TorchLearner):
     ) -> StateDict:
         self.backend.store()
         state = super().get_state(components, not_components=not_components, **kwargs)
+        if self._check_component(COMPONENT_LEARNER_CONNECTOR, components, not_components):
+            state[COMPONENT_LEARNER_CONNECTOR] = self._learner_connector.get_state()
         if self._check_component(COMPONENT_PROGRESS, components, not_components):
             state[COMPONENT_PROGRESS] = self._get_progress()
         with_replay = self._check_component(COMPONENT_REPLAY, components, not_components)
@@ -287,6 +290,8 @@ class LaneLearner(CheckpointedPart, TorchLearner):
         # Handed over first: what is not part of `state` stays as it is.
         self.backend.hand_over()
         super().set_state(state)
+        if COMPONENT_LEARNER_CONNECTOR in state:
+            self._learner_connector.set_state(state[COMPONENT_LEARNER_CONNECTOR])
         if COMPONENT_PROGRESS in state:
             self._set_progress(state[COMPONENT_PROGRESS])
         if COMPONENT_REPLAY in state:

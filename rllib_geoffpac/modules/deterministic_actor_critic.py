@@ -10,7 +10,6 @@ from typing import Any, cast
 import gymnasium as gym
 import numpy as np
 import torch
-import torch.nn.functional as F
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.apis import InferenceOnlyAPI, TargetNetworkAPI
 from ray.rllib.core.rl_module.rl_module import RLModule
@@ -19,11 +18,21 @@ from torch import nn
 
 from rllib_geoffpac.maths.action_spaces import UnitBox
 from rllib_geoffpac.modules.exact_state import ExactStateRLModule
-from rllib_geoffpac.modules.mlp import OneHot
 from rllib_geoffpac.modules.model_config import check_model_config
+from rllib_geoffpac.modules.networks import (
+    CONV_KEYS,
+    INITIALIZER_KEYS,
+    Encoder,
+    initialize,
+    make_activation,
+)
 from rllib_geoffpac.validation import is_count
 
-_MODEL_CONFIG_KEYS = ("fcnet_hiddens", "num_critics", "action_layer", "last_layer_bound", "dtype")
+_MODEL_CONFIG_KEYS = (
+    *("fcnet_hiddens", "fcnet_activation", *(f"fcnet_{key}" for key in INITIALIZER_KEYS)),
+    *CONV_KEYS,
+    *("num_critics", "action_layer", "last_layer_bound", "dtype"),
+)
 
 
 class DeterministicPolicy:
@@ -64,18 +73,23 @@ class DeterministicPolicy:
 
 
 class Critic(nn.Module):
-    """Q(S, A) with ReLU layers; the action enters at layer `action_layer` (0: beside the state).
+    """Q(S, A); the action enters at layer `action_layer` (0: beside the state).
 
     Args:
-        num_inputs: Size of the observation.
+        encoder: What the layers see of observations.
+        num_inputs: Its size.
         num_actions: d.
-        hiddens: Units of the hidden layers.
-        action_layer: The layer whose input the action joins.
+        model: The model config: `fcnet_hiddens`, `fcnet_activation`, `action_layer`.
     """
 
-    def __init__(self, num_inputs: int, num_actions: int, hiddens: list[int], action_layer: int):
+    def __init__(
+        self, encoder: nn.Module, num_inputs: int, num_actions: int, model: dict[str, Any]
+    ):
         super().__init__()
-        self.action_layer = min(action_layer, len(hiddens))
+        self.encoder = encoder
+        self.activation = nn.Sequential(*make_activation(model.get("fcnet_activation", "relu")))
+        hiddens = list(model["fcnet_hiddens"])
+        self.action_layer = min(model["action_layer"], len(hiddens))
         sizes = [num_inputs, *hiddens, 1]
         self.layers = nn.ModuleList(
             nn.Linear(fan_in + num_actions * (k == self.action_layer), fan_out)
@@ -88,14 +102,14 @@ class Critic(nn.Module):
         return cast(nn.Linear, self.layers[-1])
 
     def forward(self, observations: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
-        """[N, num_inputs], [N, d] -> [N]."""
-        features, last = observations, len(self.layers) - 1
+        """[N, ...], [N, d] -> [N]."""
+        features, last = self.encoder(observations), len(self.layers) - 1
         for k, layer in enumerate(self.layers):
             if k == self.action_layer:
                 features = torch.cat([features, actions], dim=-1)
             features = layer(features)
             if k < last:
-                features = F.relu(features)
+                features = self.activation(features)
         return features.squeeze(-1)
 
 
@@ -104,44 +118,49 @@ class DeterministicActorCriticRLModule(ExactStateRLModule, InferenceOnlyAPI, Tar
 
     The critics see actions in the unit box, so that bounds of any size are the same to them.
 
-    Model config keys: `fcnet_hiddens` ([400, 300]), `num_critics`, `action_layer` (where the
-    action enters the critics), `last_layer_bound` (the last layers' initial weights are uniform in
-    +- this; None: as all layers, +- 1/sqrt(fan_in)), `dtype`.
+    Model config keys: `fcnet_hiddens` ([400, 300]), `fcnet_activation` ("relu") and the other
+    keys of RLlib's `DefaultModelConfig` for convolutions and initializers; `num_critics`,
+    `action_layer` (where the action enters the critics), `last_layer_bound` (the last layers'
+    initial weights are uniform in +- this; None: as all layers, +- 1/sqrt(fan_in)), `dtype`.
     """
 
     std_parameter = None
 
     @override(RLModule)
     def setup(self) -> None:
-        space, model = self.observation_space, self.model_config
+        model = self.model_config
         check_model_config(model, _MODEL_CONFIG_KEYS)
         for key, least in (("num_critics", 1), ("action_layer", 0)):
             possible, allowed = is_count(model[key], least)
             if not possible:
                 raise ValueError(f"`model_config` has {key} {model[key]!r}; allowed is {allowed}.")
         self.distribution = DeterministicPolicy(self.action_space)
-        dtype = getattr(torch, model["dtype"])
-        discrete = isinstance(space, gym.spaces.Discrete)
-        self.features = OneHot(space, dtype) if discrete else nn.Identity()
-        inputs = int(space.n) if discrete else gym.spaces.flatdim(space)
+        encoder = Encoder(self.observation_space, model)
+        # Without parameters it is the same for all networks.
+        shared = encoder.make if not encoder.has_layers else nn.Identity
+        own = encoder.make if encoder.has_layers else nn.Identity
+        self.features = shared()
         outputs, hiddens = self.distribution.num_outputs, list(model["fcnet_hiddens"])
         # torch's own initialisation of a Linear is Lillicrap's: uniform in +- 1/sqrt(fan_in).
-        layers: list[nn.Module] = []
-        for fan_in, fan_out in itertools.pairwise([inputs, *hiddens]):
-            layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
-        last = nn.Linear([inputs, *hiddens][-1], outputs)
+        layers: list[nn.Module] = [own()] if encoder.has_layers else []
+        for fan_in, fan_out in itertools.pairwise([encoder.size, *hiddens]):
+            layers.append(nn.Linear(fan_in, fan_out))
+            layers += make_activation(model.get("fcnet_activation", "relu"))
+        last = nn.Linear([encoder.size, *hiddens][-1], outputs)
         self.pi = nn.Sequential(*layers, last, nn.Tanh())
         self.q = nn.ModuleList(
-            Critic(inputs, outputs, hiddens, model["action_layer"])
-            for _ in range(model["num_critics"])
+            Critic(own(), encoder.size, outputs, model) for _ in range(model["num_critics"])
         )
+        for layer in self.modules():
+            if isinstance(layer, nn.Linear):
+                initialize(layer, model, "fcnet")
         if model["last_layer_bound"] is not None:
             bound = model["last_layer_bound"]
             critics = cast(Iterable[Critic], self.q)
             for layer in [last, *(critic.last for critic in critics)]:
                 nn.init.uniform_(layer.weight, -bound, bound)
                 nn.init.uniform_(layer.bias, -bound, bound)
-        self.to(dtype)
+        self.to(encoder.dtype)
 
     @property
     def acting_policy(self) -> nn.Module:

@@ -13,7 +13,7 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from ray.rllib.utils.annotations import override
 from ray.rllib.utils.typing import StateDict
 
-from rllib_geoffpac.envs.make_env import observation_shape
+from rllib_geoffpac.envs.observations import observation_shape
 from rllib_geoffpac.modules.action_distribution import action_distribution_class
 
 

@@ -10,7 +10,7 @@ from torch import nn
 from rllib_geoffpac.maths.arrays import Array, namespace, one_hot
 from rllib_geoffpac.modules.action_value import ActionValue
 from rllib_geoffpac.modules.deterministic_actor_critic import Critic
-from rllib_geoffpac.modules.mlp import OneHot
+from rllib_geoffpac.modules.networks import OneHot
 from rllib_geoffpac.modules.tabular import Table
 
 
@@ -59,13 +59,14 @@ def _layers_of(network: nn.Module) -> Iterator[Layer]:
         if not network.joins_action:
             yield Layer("weigh_actions")
     elif isinstance(network, Critic) and kind is Critic:
+        yield from _layers_of(network.encoder)
         last = len(network.layers) - 1
         for k in range(last + 1):
             if k == network.action_layer:
                 yield Layer("join_action")
             yield Layer("linear", 2)
             if k < last:
-                yield Layer("relu")
+                yield from _layers_of(network.activation)
     elif kind is not nn.Identity:
         raise UnknownLayer(f"a {kind.__name__} is none of its layers")
 

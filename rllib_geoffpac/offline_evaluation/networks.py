@@ -25,7 +25,7 @@ from rllib_geoffpac.maths.arrays import softplus
 from rllib_geoffpac.maths.density_ratio import density_ratio_loss
 from rllib_geoffpac.maths.emphasis import emphasis_loss, emphasis_target
 from rllib_geoffpac.maths.off_policy_evaluation import Data, Fits
-from rllib_geoffpac.modules.mlp import make_mlp
+from rllib_geoffpac.modules.networks import make_mlp
 
 RHO_CAP = 10.0
 """Largest ratio from which C and M learn: squared errors of larger ones would drown all others."""
@@ -281,13 +281,8 @@ class _Weights(_Learner):
 
 def _network(inputs: int, hiddens: Sequence[int], outputs: int) -> nn.Sequential:
     """The package's MLP with layer normalisation, with which bootstrapping diverges less."""
-    layers: list[nn.Module] = []
-    mlp = make_mlp(inputs, list(hiddens), outputs)
-    for layer in mlp:
-        layers.append(layer)
-        if isinstance(layer, nn.Linear) and layer is not mlp[-1]:
-            layers.append(nn.LayerNorm(layer.out_features))
-    return nn.Sequential(*layers)
+    model = {"fcnet_hiddens": hiddens, "fcnet_use_layernorm": True}
+    return make_mlp(inputs, outputs, model)
 
 
 def _float64(parts: list[torch.Tensor]) -> np.ndarray:

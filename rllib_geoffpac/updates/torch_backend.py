@@ -202,13 +202,15 @@ class TorchBackend(Backend):
         """Nothing to do, see `store`."""
 
     def _tensors(self, arrays: Any) -> Any:
-        """Numpy to tensors of the module's dtype; integers, booleans and numbers as they are."""
+        """Numpy to tensors of the module's dtype; indices, booleans and numbers as they are."""
 
         def convert(array: Any) -> Any:
             if not isinstance(array, np.ndarray):
                 return array
             tensor = torch.as_tensor(array)
-            dtype = self.dtype if tensor.is_floating_point() else tensor.dtype
+            # Bytes are observations, which travel so to save memory.
+            is_number = tensor.is_floating_point() or tensor.dtype == torch.uint8
+            dtype = self.dtype if is_number else tensor.dtype
             # Copied into torch's aligned memory: the last bits of a matrix product may depend on
             # where its operands begin.
             return torch.empty(tensor.shape, dtype=dtype, device=self.device).copy_(tensor)

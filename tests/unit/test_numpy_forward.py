@@ -8,7 +8,7 @@ from torch import nn
 
 from rllib_geoffpac.modules import MLPRLModule, TabularRLModule
 from rllib_geoffpac.modules.deterministic_actor_critic import DeterministicActorCriticRLModule
-from rllib_geoffpac.modules.mlp import OneHot
+from rllib_geoffpac.modules.networks import OneHot
 from rllib_geoffpac.modules.numpy_forward import numpy_forward, numpy_policy
 
 BOX, STATES = gym.spaces.Box(-1, 1, (2,)), gym.spaces.Discrete(5, start=3)

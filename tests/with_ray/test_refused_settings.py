@@ -3,7 +3,6 @@
 import pytest
 from harness import built, tiny_config, train
 from ray import tune
-from ray.rllib.connectors.env_to_module import FlattenObservations
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
 from rllib_geoffpac.algorithms.resources import check_available, sum_resources
@@ -26,10 +25,6 @@ REFUSED = {
     "normalize_actions": (
         lambda c: c.environment(normalize_actions=False),
         "`normalize_actions` is False; allowed is True, its default",
-    ),
-    "env_to_module_connector": (
-        lambda c: c.env_runners(env_to_module_connector=lambda *_, **__: FlattenObservations()),
-        "`env_to_module_connector` is .*gymnasium wrapper",
     ),
     "output_write_method": (
         lambda c: c.offline_data(output_write_method="write_json"),

@@ -136,7 +136,11 @@ SEEN = {
     "env": "harness.py",
     "metrics_num_episodes_for_smoothing": CALLBACKS,
     "min_sample_timesteps_per_iteration": "harness.py",
-    "learner_connector": "with_ray/test_checkpoint.py",
+    **dict.fromkeys(
+        ["env_to_module_connector", "module_to_env_connector", "learner_connector"],
+        "with_ray/test_connectors.py",
+    ),
+    "add_default_connectors_to_learner_pipeline": "with_ray/test_connectors.py",
     **dict.fromkeys(["input_", "ignore_final_observation"], "with_ray/test_data_sets.py"),
     "output": "with_ray/test_recorded_data_sets.py",
 }
@@ -151,9 +155,9 @@ BY_RLLIB = {
     "clip_actions": "in any case",
     "merge_env_runner_states": "nothing to merge",
     "broadcast_env_runner_states": "nothing to send",
-    "add_default_connectors_to_env_to_module_pipeline": "no pipeline is run",
-    "add_default_connectors_to_module_to_env_pipeline": "no pipeline is run",
-    "add_default_connectors_to_learner_pipeline": "the default ones are for other data",
+    "add_default_connectors_to_env_to_module_pipeline": "RLlib builds the pipeline",
+    "add_default_connectors_to_module_to_env_pipeline": "RLlib builds the pipeline",
+    "episode_lookback_horizon": "more than RLlib's default is kept in any case",
 }
 """What can't be shown, and why."""
 

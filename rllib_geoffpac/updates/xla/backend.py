@@ -157,7 +157,7 @@ class XlaBackend(Backend):
         return jax.tree.map(pad, inputs), jax.tree.map(self._convert, chunk.look)
 
     def _convert(self, array: np.ndarray) -> np.ndarray:
-        if array.dtype.kind == "f":
+        if array.dtype.kind == "f" or array.dtype == np.uint8:  # bytes are observations
             return np.ascontiguousarray(array, self.dtype)
         return np.ascontiguousarray(array, bool if array.dtype == bool else np.int32)
 

@@ -54,7 +54,8 @@ def make_env_to_module(config: Any, spaces: Spaces) -> ConnectorPipelineV2:
 def make_module_to_env(config: Any, spaces: Spaces) -> ConnectorPipelineV2:
     """The pipeline from the module's actions to those of the environment.
 
-    Our policies act in the environment's units, so RLlib's last piece only clips, if asked to.
+    Our policies act in the environment's units, so of RLlib's last piece only `clip_actions` is
+    left.
     """
     in_its_units = config.copy(copy_frozen=False)
     in_its_units.normalize_actions = False

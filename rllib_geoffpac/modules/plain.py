@@ -10,7 +10,7 @@ from torch import nn
 from rllib_geoffpac.maths.arrays import Array, namespace, one_hot
 from rllib_geoffpac.modules.action_value import ActionValue
 from rllib_geoffpac.modules.deterministic_actor_critic import Critic
-from rllib_geoffpac.modules.networks import OneHot
+from rllib_geoffpac.modules.networks import Image, OneHot
 from rllib_geoffpac.modules.tabular import Table
 
 
@@ -67,6 +67,8 @@ def _layers_of(network: nn.Module) -> Iterator[Layer]:
             yield Layer("linear", 2)
             if k < last:
                 yield from _layers_of(network.activation)
+    elif kind is Image:
+        raise UnknownLayer("it has no convolutions")
     elif kind is not nn.Identity:
         raise UnknownLayer(f"a {kind.__name__} is none of its layers")
 

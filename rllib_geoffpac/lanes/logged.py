@@ -66,14 +66,15 @@ class EpisodeDealer:
         if self._stream is None or self._read > self._wanted[lane]:
             self._read = self._wanted[lane]
             self._stream = iter(self.survey.data.episodes(self._read))
-        for episode in self._stream:
+        stream, self._stream = self._stream, None  # a stream that fails is not gone on with
+        for episode in stream:
             if episode.number != self._read:
                 break
             self._read += 1
             self._keep(episode)
             if sum(map(len, self._waiting[lane])) >= _ENOUGH:
+                self._stream = stream
                 return
-        self._stream = None
         if not self._waiting[lane]:
             raise DataError(
                 f"{self.survey.data.name} ends before episode {self._wanted[lane]}: it had "

@@ -1,6 +1,7 @@
 """`rllib record` and `rllib train --data`."""
 
 import json
+import os
 
 import pytest
 
@@ -51,3 +52,37 @@ def test_mistakes_of_record_are_told_in_a_sentence(rllib_here, home):
 def test_a_data_set_that_is_not_there_is_noticed_before_ray_starts(rllib_here, home):
     missing = rllib_here("train", "--algo", "GeoffPAC", "--data", "nowhere")
     assert missing.status == 2 and "There is no data set at" in missing.err
+
+
+OFFLINE = """
+{name}:
+  run: {algorithm}
+  env: Hopper-v5
+  stop: {{training_iteration: 1}}
+  config:
+    input_: data/hopper
+    input_read_episodes: true
+    input_read_batch_size: 20
+    dataset_num_iters_per_learner: 2
+    train_batch_size_per_learner: 256
+    map_batches_kwargs: {{concurrency: 1, num_cpus: 0}}
+    num_env_runners: 0
+    evaluation_interval: 1
+    evaluation_duration: 1
+    evaluation_num_env_runners: 0{more}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("RLLIB_OFFLINE_ALGORITHMS" not in os.environ, reason="takes minutes: opt-in")
+@pytest.mark.parametrize("algorithm", ["BC", "MARWIL", "CQL", "IQL"])
+def test_rllibs_own_offline_algorithms_learn_from_the_data(algorithm, rllib, home):
+    record = ["record", "--algo", "GeoffPAC", "--env", "Hopper-v5", "--steps", 4000]
+    assert rllib(*record, "--out", "data/hopper").status == 0
+    more = "\n    lr: null" if algorithm in ("CQL", "IQL") else ""
+    text = OFFLINE.format(name="offline", algorithm=algorithm, more=more)
+    (home / "offline.yaml").write_text(text)
+    trained = rllib("train", "file", "offline.yaml", "--storage-path", home)
+    assert trained.status == 0, trained.text
+    (results,) = (home / "offline").glob("*/result.json")
+    assert "learners" in json.loads(results.read_text().splitlines()[-1])

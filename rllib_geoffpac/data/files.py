@@ -1,15 +1,15 @@
-"""A data set of files, streamed through Ray Data.
+"""A data set of files: parquet row group by row group, other kinds streamed through Ray Data.
 
-Ray Data gets the list of the files, in the order of their paths, and reads them with a task that
-claims no CPU: `ray.data.read_parquet` lists files with tasks of their own, which never start where
-trials and env runners hold all CPUs, and leaves out an empty file without a word. Other read
-methods (`input_read_method`) are Ray Data's own. `preserve_order` keeps the rows in the order of
-the files, so that the stream is the same every time.
+Parquet files are read here, in the order of their paths, and become rows by Ray Data's own block
+format. Ray Data's `read_parquet` would hang where trials and env runners hold all CPUs, leaves out
+an empty file without a word, can't begin in the middle, and a stream of it that is closed before
+its end can end the whole process ("Tried to complete task that was not pending"). So the streams
+of other read methods (`input_read_method`), which are Ray Data's with `preserve_order`, are always
+read to their end.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 import logging
 import os
@@ -23,16 +23,14 @@ from rllib_geoffpac.data.episodes import DataError, LoggedEpisode
 from rllib_geoffpac.data.rows import EPISODE_COLUMN, Batch, PackedEpisodes, PlainColumns
 
 if TYPE_CHECKING:
-    import pyarrow
     import ray.data
 
     from rllib_geoffpac.data.data_set import DataSettings
 
 _PARQUET = "read_parquet"
-_PART_COLUMN, _PATH_COLUMN, _ERROR_COLUMN = "_part", "path", "_error"
+_PATH_COLUMN = "path"
 _FSSPEC_NAMES = {"gcs": "gcs", "abs": "abfs"}
 _ROWS_AT_ONCE = 256
-_BLOCK_BYTES = 8 * 2**20
 
 
 class FileData:
@@ -102,20 +100,26 @@ class FileData:
 
     def _stream(self, first: int) -> Iterator[tuple[int, Batch]]:
         """(part, rows) from a part on; the rows of one part at a time."""
+        if self.settings.read_method != _PARQUET:
+            yield from self._ray_data()
+        for part in range(first, len(self._groups)):
+            for rows in _read_parquet(self.settings, self.files[part], self._groups[part]):
+                yield part, rows
+
+    def _ray_data(self) -> Iterator[tuple[int, Batch]]:
         # Each beginning of a stream would be five lines on the screen.
         logging.getLogger("ray.data").setLevel(logging.ERROR)
         try:
-            dataset = self._dataset(first)
+            dataset = self._dataset()
             dataset.context.execution_options.preserve_order = True
             dataset.context.enable_progress_bars = False
-            dataset.context.target_max_block_size = _BLOCK_BYTES
-            batches = dataset.iter_batches(
-                batch_size=None, batch_format="numpy", prefetch_batches=1
-            )
-            for batch in batches:
-                if _ERROR_COLUMN in batch:
-                    raise _unreadable(next(filter(None, batch[_ERROR_COLUMN])))
-                yield from self._by_part(batch)
+            batches = iter(dataset.iter_batches(batch_size=None, batch_format="numpy"))
+            try:
+                for batch in batches:
+                    yield from self._by_file(batch)
+            finally:
+                for _ in batches:  # see the module's head
+                    pass
         except (DataError, GeneratorExit):
             raise
         except Exception as error:  # of Ray Data and of its readers, of many kinds
@@ -123,17 +127,14 @@ class FileData:
                 f"{self.name} can't be read ({type(error).__name__}: {error})."
             ) from error
 
-    def _by_part(self, batch: dict[str, np.ndarray]) -> Iterator[tuple[int, Batch]]:
-        if self.settings.read_method == _PARQUET:
-            parts = batch.pop(_PART_COLUMN)
-        else:
-            paths = batch.pop(_PATH_COLUMN, None)
-            count = len(next(iter(batch.values())))
-            parts = self._indices(paths) if paths is not None else np.zeros(count, np.int64)
-        cuts = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(parts)]
+    def _by_file(self, batch: dict[str, np.ndarray]) -> Iterator[tuple[int, Batch]]:
+        paths = batch.pop(_PATH_COLUMN, None)
+        count = len(next(iter(batch.values())))
+        files = self._indices(paths) if paths is not None else np.zeros(count, np.int64)
+        cuts = [0, *(np.flatnonzero(np.diff(files)) + 1).tolist(), len(files)]
         for begin, end in itertools.pairwise(cuts):
             if end > begin:
-                yield int(parts[begin]), {name: v[begin:end] for name, v in batch.items()}
+                yield int(files[begin]), {name: v[begin:end] for name, v in batch.items()}
 
     def _indices(self, paths: np.ndarray) -> np.ndarray:
         for path in paths:
@@ -141,21 +142,10 @@ class FileData:
                 self.files.append(path)
         return np.array([self.files.index(path) for path in paths])
 
-    def _dataset(self, first: int) -> ray.data.Dataset:
+    def _dataset(self) -> ray.data.Dataset:
         import ray.data
 
         settings = self.settings
-        if settings.read_method == _PARQUET:
-            parts = [
-                {_PART_COLUMN: part, _PATH_COLUMN: self.files[part], "group": self._groups[part]}
-                for part in range(first, len(self.files))
-            ]
-            if not parts:
-                raise DataError(f"{self.name} holds no rows.")
-            read = functools.partial(_read_parquet, settings=settings)
-            return ray.data.from_items(parts, override_num_blocks=len(parts)).map_batches(
-                read, batch_size=1, num_cpus=0, compute=ray.data.TaskPoolStrategy(size=1)
-            )
         method = getattr(ray.data, settings.read_method, None)
         if method is None:
             raise DataError(
@@ -242,35 +232,29 @@ def _row_groups(settings: DataSettings, path: str) -> int:
         with pq.ParquetFile(path, filesystem=filesystem) as file:
             return file.num_row_groups
     except (OSError, pa.ArrowException) as error:
-        raise _unreadable(_sentence(path, error)) from None
+        raise _unreadable(path, error) from None
 
 
-def _read_parquet(batch: dict[str, np.ndarray], settings: DataSettings) -> Iterator[pyarrow.Table]:
-    """The rows of one row group, a few at a time; a task of Ray Data."""
+def _read_parquet(settings: DataSettings, path: str, group: int) -> Iterator[Batch]:
+    """The rows of one row group, a few at a time, as Ray Data would give them."""
     import pyarrow as pa
     import pyarrow.parquet as pq
-    import ray.data  # noqa: F401 (registers the type of its tensor columns)
+    from ray.data.block import BlockAccessor  # its import registers Ray Data's tensor columns
 
-    (part,), (path,), (group,) = batch[_PART_COLUMN], batch[_PATH_COLUMN], batch["group"]
     filesystem, _ = _filesystem(settings, _first(settings))
     try:
         with pq.ParquetFile(path, filesystem=filesystem) as file:
             for rows in file.iter_batches(
-                batch_size=_ROWS_AT_ONCE, row_groups=[int(group)], **settings.read_method_kwargs
+                batch_size=_ROWS_AT_ONCE, row_groups=[group], **settings.read_method_kwargs
             ):
-                parts = pa.array(np.full(len(rows), part, np.int64))
-                yield pa.Table.from_batches([rows]).append_column(_PART_COLUMN, parts)
+                block = pa.Table.from_batches([rows])
+                yield BlockAccessor.for_block(block).to_batch_format("numpy")
     except (OSError, pa.ArrowException) as error:
-        # A row of its own: what a task raises, Ray Data logs with its whole traceback.
-        yield pa.table({_PART_COLUMN: [part], _ERROR_COLUMN: [_sentence(path, error)]})
+        raise _unreadable(path, error) from None
 
 
-def _sentence(path: str, error: Exception) -> str:
-    return f"{path} can't be read ({str(error).splitlines()[0]})"
-
-
-def _unreadable(what: str) -> DataError:
+def _unreadable(path: str, error: Exception) -> DataError:
     return DataError(
-        f"{what}: it is missing, damaged or no parquet file. Bring it back, or take it out of the "
-        "data set and start again."
+        f"{path} can't be read ({str(error).splitlines()[0]}): it is missing, damaged or no "
+        "parquet file. Bring it back, or take it out of the data set and start again."
     )

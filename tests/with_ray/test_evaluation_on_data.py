@@ -11,7 +11,7 @@ from logged_data import columns_of, walk_episodes, write_columns
 from rllib_geoffpac import evaluate_offline
 from rllib_geoffpac.offline_evaluation.evaluation import ESTIMATORS, FITTED_Q
 
-pytestmark = pytest.mark.usefixtures("ray")
+pytestmark = [pytest.mark.usefixtures("ray"), pytest.mark.slow]  # an algorithm and Ray Data
 
 
 @pytest.fixture(scope="module")

@@ -77,10 +77,10 @@ class DDPGConfig(LaneAlgorithmConfig):
     def training(
         self,
         *,
-        tau: float = NotProvided,
+        tau: float | list = NotProvided,
         truncation: str = NotProvided,
-        actor_lr: float | None = NotProvided,
-        critic_lr: float | None = NotProvided,
+        actor_lr: float | list | None = NotProvided,
+        critic_lr: float | list | None = NotProvided,
         critic_weight_decay: float = NotProvided,
         optimizer_type: str = NotProvided,
         replay_capacity: int = NotProvided,

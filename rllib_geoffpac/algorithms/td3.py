@@ -52,8 +52,8 @@ class TD3Config(DDPGConfig):
         self,
         *,
         policy_delay: int = NotProvided,
-        target_noise: float = NotProvided,
-        target_noise_clip: float = NotProvided,
+        target_noise: float | list = NotProvided,
+        target_noise_clip: float | list = NotProvided,
         **kwargs: Any,
     ) -> TD3Config:
         """Sets the training related configuration.

@@ -86,12 +86,13 @@ def check_config(config: dict[str, Any], run: str) -> None:
 
 def check_data(config: dict[str, Any]) -> None:
     """The data set of ``input_`` is there; of a URI, that shows when it is read."""
-    path: Any = config.get("input_")
-    if parse.is_data_path(path) and not storage.is_uri(path) and not os.path.exists(path):
-        raise UserError(
-            f"There is no data set at {path!r} (--data, 'input_'): give a folder of parquet files, "
-            "as 'rllib record --out' writes it, or minari:DATASET-ID."
-        )
+    given: Any = config.get("input_")
+    for path in given if isinstance(given, list) else [given]:
+        if parse.is_data_path(path) and not storage.is_uri(path) and not os.path.exists(path):
+            raise UserError(
+                f"There is no data set at {path!r} (--data, 'input_'): give a folder of parquet "
+                "files, as 'rllib record --out' writes it, or minari:DATASET-ID."
+            )
 
 
 def check_stop(experiment: Experiment) -> None:

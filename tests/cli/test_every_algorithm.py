@@ -47,6 +47,7 @@ ALGORITHMS = {
         {
             **OFFLINE,
             "lr": None,
+            "dataset_num_iters_per_learner": 2,  # RLlib 2.60 fails with 1
             "replay_buffer_config": {"type": "EpisodeReplayBuffer", "capacity": 1000},
         },
     ),

@@ -2,14 +2,24 @@
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+
+# What the help text calls an option's value, by the last word of its name.
+_VALUES = {"dir": "FOLDER", "out": "FILE", "by": "KEYS", "hat": "NUMBER", "interval": "SECONDS"}
+_VALUES |= dict.fromkeys(
+    ("seed", "samples", "freq", "num", "failures", "cpus", "gpus", "episodes"), "N"
+)
 
 
 def option(text: str, *flags: str, **more: Any) -> Any:
     """An option whose help text says the default itself."""
+    word = flags[-1].rpartition("-")[2]
+    more.setdefault("metavar", _VALUES.get(word, word.upper()))
     return typer.Option(*flags, help=text, show_default=False, **more)
 
 
@@ -44,14 +54,13 @@ Stop = Annotated[
         metavar="MAPPING",
     ),
 ]
-Seed = Annotated[int | None, option("Seed of the first sample.", "--seed", min=0)]
+Seed = Annotated[int | None, option("Seed of the first sample.", "--seed")]
 NumSamples = Annotated[
     int | None,
     option(
         "Runs per grid point. Equal seeds give equal runs, so sample k gets seed + k "
         "(unless seed itself is a search space).",
         "--num-samples",
-        min=1,
     ),
 ]
 StoragePath = Annotated[
@@ -87,7 +96,6 @@ MaxFailures = Annotated[
     option(
         "How often a failed trial is restored from its last checkpoint (default: 0; -1: always).",
         "--max-failures",
-        min=-1,
     ),
 ]
 RayAddress = Annotated[
@@ -154,6 +162,66 @@ TRAIN_OPTIONS: dict[str, tuple[Any, Any]] = {
     "verbose": (Verbose, False),
     "quiet": (Quiet, False),
 }
+
+
+_GROUPS = {
+    "What to train": ("algo", "config", "env", "set_", "stop", "seed", "num_samples"),
+    "Results": (
+        "storage_path",
+        "experiment_name",
+        "resume",
+        "checkpoint_freq",
+        "checkpoint_at_end",
+        "keep_checkpoints_num",
+        "wandb_project",
+        "report",
+        "show",
+    ),
+    "Resources and faults": ("ray_address", "ray_num_cpus", "ray_num_gpus", "max_failures"),
+}
+
+
+_TYPE = re.compile(r" <[^>]+>")
+_CONSTRAINT = re.compile(r"  \[(required|x[<>]=?[^]]*)\]$")
+
+
+class _Plain:
+    """Help without the names of Python's types, and with the options of training in groups."""
+
+    def collect_usage_pieces(self, context: Any) -> list[str]:
+        pieces = super().collect_usage_pieces(context)  # type: ignore[misc]
+        return [piece.translate({ord("{"): None, ord("}"): None}) for piece in pieces]
+
+    def format_options(self, context: Any, formatter: Any) -> None:
+        parameters = self.get_params(context)  # type: ignore[attr-defined]
+        group_of: dict[str, str] = {}
+        if {parameter.name for parameter in parameters} >= set(TRAIN_OPTIONS):
+            group_of = {name: group for group, names in _GROUPS.items() for name in names}
+        rest = "Other options" if group_of else "Options"
+        groups: dict[str, list[tuple[str, str]]] = {"Arguments": [], **{g: [] for g in _GROUPS}}
+        for parameter in parameters:
+            record = parameter.get_help_record(context)
+            if record is None:
+                continue
+            kind = "Arguments" if parameter.param_type_name == "argument" else rest
+            row = (_TYPE.sub("", record[0]), _CONSTRAINT.sub("", record[1]))
+            groups.setdefault(group_of.get(parameter.name, kind), []).append(row)
+        for title, records in groups.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+class Verb(_Plain, TyperCommand):
+    """A verb of the command."""
+
+
+class VerbGroup(_Plain, TyperGroup):
+    """A verb that has verbs below it."""
+
+    def format_options(self, context: Any, formatter: Any) -> None:
+        super().format_options(context, formatter)
+        self.format_commands(context, formatter)
 
 
 def takes_train_options(command: Callable[..., None]) -> Callable[..., None]:

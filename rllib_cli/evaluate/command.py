@@ -17,7 +17,9 @@ class VideoFormat(str, Enum):
 
 
 def evaluate(
-    checkpoint: Annotated[str, typer.Argument(help="A checkpoint of a trial: folder or URI.")],
+    checkpoint: Annotated[
+        str, typer.Argument(metavar="CHECKPOINT", help="A checkpoint of a trial: folder or URI.")
+    ],
     episodes: Annotated[
         int | None, option("Number of episodes (default: 10).", "--episodes")
     ] = None,

@@ -25,6 +25,11 @@ class Example:
     text: str
 
     @property
+    def group(self) -> str:
+        """Its folder; empty for the quick start."""
+        return self.id.rpartition("/")[0]
+
+    @property
     def summary(self) -> str:
         """The first line of the header comment."""
         first = self.text.splitlines()[0] if self.text else ""
@@ -54,6 +59,25 @@ def list_examples() -> list[Example]:
         ),
         key=lambda example: (example.id != QUICK_START, example.id),
     )
+
+
+def find_examples(words: list[str]) -> list[Example]:
+    """The tuned examples whose id or summary has all the words, in any case of letters.
+
+    Raises:
+        UserError: If none has.
+    """
+    found = [
+        example
+        for example in list_examples()
+        if all(word.lower() in f"{example.id} {example.summary}".lower() for word in words)
+    ]
+    if not found:
+        raise UserError(
+            f"No tuned example has {' and '.join(map(repr, words))} in its line. "
+            "'rllib example list' shows them all."
+        )
+    return found
 
 
 def get_example(example_id: str) -> Example:

@@ -8,7 +8,9 @@ from rllib_cli.options import option
 
 
 def export(
-    checkpoint: Annotated[str, typer.Argument(help="A checkpoint of a trial: folder or URI.")],
+    checkpoint: Annotated[
+        str, typer.Argument(metavar="CHECKPOINT", help="A checkpoint of a trial: folder or URI.")
+    ],
     out: Annotated[str, option("File to write: .onnx, or .pt for TorchScript.", "--out")],
     weights_only: Annotated[
         bool,

@@ -8,7 +8,10 @@ from rllib_cli.options import option
 
 
 def plot(
-    paths: Annotated[list[str], typer.Argument(help="Folders or URIs of experiments or trials.")],
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH", help="Folders or URIs of experiments or trials."),
+    ],
     metric: Annotated[
         str | None,
         option(

@@ -8,7 +8,10 @@ from rllib_cli.options import option
 
 
 def report(
-    paths: Annotated[list[str], typer.Argument(help="Folders or URIs of experiments or trials.")],
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH", help="Folders or URIs of experiments or trials."),
+    ],
     out: Annotated[
         str | None,
         option(

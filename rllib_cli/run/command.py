@@ -6,9 +6,10 @@ import typer
 
 from rllib_cli.errors import UserError
 from rllib_cli.experiment import parse as experiments
-from rllib_cli.options import option, takes_train_options
+from rllib_cli.options import Verb, VerbGroup, option, takes_train_options
 
 train_app = typer.Typer(
+    cls=VerbGroup,
     help="Train an algorithm: from options (--algo, --env ...) or from an experiment file.",
     rich_markup_mode=None,
 )
@@ -18,10 +19,12 @@ train_app = typer.Typer(
 @takes_train_options
 def train_options(
     context: typer.Context,
-    algo: Annotated[str | None, option("Name of the algorithm.", "--algo", "--run")] = None,
+    algo: Annotated[
+        str | None, option("Name of the algorithm.", "--algo", "--run", metavar="NAME")
+    ] = None,
     config: Annotated[
         str | None,
-        option("Settings of the algorithm: a JSON or YAML mapping.", "--config"),
+        option("Settings of the algorithm: a JSON or YAML mapping.", "--config", metavar="MAPPING"),
     ] = None,
     *,
     given: dict[str, Any],
@@ -44,11 +47,14 @@ def train_options(
     train_all([experiments.from_command_line(algo, env, config, name)], given)
 
 
-@train_app.command("file", no_args_is_help=True)
+@train_app.command("file", cls=Verb, no_args_is_help=True)
 @takes_train_options
 def train_file(
     path: Annotated[
-        str, typer.Argument(help="A .yaml file, or a .py file with 'config' and 'stop'.")
+        str,
+        typer.Argument(
+            metavar="FILE", help="A .yaml file, or a .py file with 'config' and 'stop'."
+        ),
     ],
     *,
     given: dict[str, Any],

@@ -7,7 +7,8 @@ import typer
 
 def status(
     path: Annotated[
-        str, typer.Argument(help="Folder or URI with results (default: ~/ray_results).")
+        str,
+        typer.Argument(metavar="PATH", help="Folder or URI with results (default: ~/ray_results)."),
     ] = "~/ray_results",
 ) -> None:
     """List the runs below a storage path, with their state and last result."""

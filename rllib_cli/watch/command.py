@@ -8,7 +8,7 @@ from rllib_cli.options import option
 
 
 def watch(
-    path: Annotated[str, typer.Argument(help="Folder or URI of an experiment.")],
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Folder or URI of an experiment.")],
     interval: Annotated[
         float, option("Seconds between two looks (default: 5).", "--interval", min=0.5)
     ] = 5.0,

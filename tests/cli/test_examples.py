@@ -37,7 +37,17 @@ def test_an_example_says_how_to_run_it_and_passes_all_checks(example_id):
 
 
 def test_list_and_get_show_the_examples(rllib):
-    listed = rllib("example", "list")
-    assert [line.split()[0] for line in listed.out.splitlines()] == IDS
+    listed = rllib("example", "list").out.splitlines()
+    assert [line.split()[0] for line in listed if line.startswith("  ")] == IDS
+    titles = [line for line in listed if line and not line.startswith("  ")]
+    assert titles == sorted({example_id.split("/")[0] for example_id in IDS if "/" in example_id})
     got = rllib("example", "get", "geoffpac/reacher")
     assert got.out == catalog.get_example("geoffpac/reacher").text
+
+
+def test_list_takes_words_that_a_line_must_have(rllib_here):
+    listed = rllib_here("example", "list", "HOPPER", "robust").out.splitlines()
+    ids = [line.split()[0] for line in listed if line.startswith("  ")]
+    assert "geoffpac/hopper_robust" in ids and "geoffpac/hopper" not in ids
+    none = rllib_here("example", "list", "no such words")
+    assert none.status == 2 and "rllib example list" in none.err

@@ -18,8 +18,6 @@ _ARGUMENTS = {"callbacks": "callbacks_class", "framework_str": "framework"} | {
 _NOT_SETTINGS = {"algo_class", "framework_str", "model", "in_evaluation"}
 # Attribute of a callback given as a function -> the argument of ``callbacks()`` behind it.
 _CALLBACKS = "callbacks_on_"
-# A schedule that every check of a schedule refuses: the first step must be 0.
-_NO_SCHEDULE = [[1, 0.0], [2, 0.0]]
 
 
 class Settings:
@@ -106,15 +104,20 @@ class Settings:
             return True
         if not value_types.matches(0.5, annotation) or key not in vars(self.default):
             return False
+        standard = vars(self.default)[key]
+        number = standard if isinstance(standard, float) else 1e-3
+        # The first step must be 0: a config that looks at schedules refuses the second.
+        good, bad = ([[step, number], [9, number]] for step in (0, 1))
+        return self._is_valid(key, good) and not self._is_valid(key, bad)
+
+    def _is_valid(self, key: str, value: Any) -> bool:
         asked = self.default.copy(copy_frozen=False)
-        setattr(asked, key, _NO_SCHEDULE)
+        setattr(asked, key, value)
         try:
             asked.validate()
-        except ValueError as error:
-            return f"`{key}` schedule" in str(error)
-        except Exception:  # the config compares it with a number
+        except Exception:  # it may do with the value what only a number allows
             return False
-        return False
+        return True
 
     def for_rllib(self, config: dict[str, Any], where: str = "config") -> dict[str, Any]:
         """What ``AlgorithmConfig.update_from_dict`` takes: code imported, attributes by name.

@@ -55,6 +55,10 @@ ACCEPTED = {
     "a schedule of IMPALA": ("IMPALA", {"entropy_coeff": "[[0, 0.01], [1e6, 0.0]]"}),
     "a schedule of exploration": ("DQN", {"epsilon": "[[0, 1.0], [1000, 0.1]]"}),
     "schedules of SAC": ("SAC", {"actor_lr": "[[0, 1e-3], [1e5, 1e-4]]", "lr": "null"}),
+    "schedules of ours": (
+        "ACE",
+        {"actor_lr": "[[0, 1e-3], [1e5, 1e-4]]", "lambda_1": "[[0, 0.0], [1e4, 0.7]]"},
+    ),
     "a tuple": ("SAC", {"n_step": "[1, 5]"}),
     "a grid of tuples": ("SAC", {"n_step": "{grid_search: [[1, 5], 3]}"}),
     "a list of policies": (

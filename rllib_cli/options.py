@@ -10,9 +10,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 # What the help text calls an option's value, by the last word of its name.
-_VALUES = {"dir": "FOLDER", "out": "FILE", "by": "KEYS", "hat": "NUMBER", "interval": "SECONDS"}
+_VALUES = {"run": "NAME", "config": "MAPPING"}
+_VALUES |= {"dir": "FOLDER", "out": "FILE", "by": "KEYS", "hat": "NUMBER", "interval": "SECONDS"}
 _VALUES |= dict.fromkeys(
-    ("seed", "samples", "freq", "num", "failures", "cpus", "gpus", "episodes"), "N"
+    ("seed", "samples", "steps", "freq", "num", "failures", "cpus", "gpus", "episodes"), "N"
 )
 
 
@@ -54,13 +55,14 @@ Stop = Annotated[
         metavar="MAPPING",
     ),
 ]
-Seed = Annotated[int | None, option("Seed of the first sample.", "--seed")]
+Seed = Annotated[int | None, option("Seed of the first sample.", "--seed", min=0)]
 NumSamples = Annotated[
     int | None,
     option(
         "Runs per grid point. Equal seeds give equal runs, so sample k gets seed + k "
         "(unless seed itself is a search space).",
         "--num-samples",
+        min=1,
     ),
 ]
 StoragePath = Annotated[
@@ -96,6 +98,7 @@ MaxFailures = Annotated[
     option(
         "How often a failed trial is restored from its last checkpoint (default: 0; -1: always).",
         "--max-failures",
+        min=-1,
     ),
 ]
 RayAddress = Annotated[

@@ -19,9 +19,7 @@ train_app = typer.Typer(
 @takes_train_options
 def train_options(
     context: typer.Context,
-    algo: Annotated[
-        str | None, option("Name of the algorithm.", "--algo", "--run", metavar="NAME")
-    ] = None,
+    algo: Annotated[str | None, option("Name of the algorithm.", "--algo", "--run")] = None,
     config: Annotated[
         str | None,
         option("Settings of the algorithm: a JSON or YAML mapping.", "--config", metavar="MAPPING"),

@@ -299,7 +299,8 @@ def _override(experiment: Experiment, given: Overrides, several: bool) -> Experi
 
 def is_data_path(value: Any) -> bool:
     """Whether a setting names a local file or folder of data."""
-    return isinstance(value, str) and value != "sampler" and not value.startswith("minari:")
+    named = isinstance(value, str) and bool(value.strip())  # nothing at all is not this folder
+    return named and value != "sampler" and not value.startswith("minari:")
 
 
 def _expand(storage_path: str | None) -> str | None:

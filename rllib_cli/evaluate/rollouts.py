@@ -45,7 +45,7 @@ def play(config: Any, checkpoint: Path, options: Any, videos: list[str]) -> list
     env = _env_maker(config, options, videos)
     weights = checkpoints.load_weights(checkpoint, options.weights_only)
     if hasattr(config, "target_policy_runner"):
-        return _play_with_its_own_runner(config, env, weights, options)
+        return _play_with_its_own_runner(config, env, weights, checkpoint, options)
     return _play_with_connectors(config, env, weights, checkpoint, options)
 
 
@@ -74,13 +74,23 @@ def _env_maker(config: Any, options: Any, videos: list[str]) -> Callable[[], gym
 
 
 def _play_with_its_own_runner(
-    config: Any, make: Callable[[], gym.Env], weights: dict[str, Any], options: Any
+    config: Any,
+    make: Callable[[], gym.Env],
+    weights: dict[str, Any],
+    checkpoint: Path,
+    options: Any,
 ) -> list[EvaluationEpisode]:
     runner = config.target_policy_runner(
         make, episodes=options.episodes, seed=options.seed, explore=not options.deterministic
     )
     try:
         _set_weights(runner.module, weights)
+        if options.weights_only:
+            checkpoints.check_connectors_are_stateless(checkpoint)
+        else:
+            for name, pipeline in runner.pipelines.items():
+                checkpoints.restore_connector(pipeline, checkpoint, name)
+            runner.set_state({name: p.get_state() for name, p in runner.pipelines.items()})
         episodes = runner.sample(episodes=list(range(options.episodes)))
     finally:
         runner.stop()

@@ -13,6 +13,7 @@ from ray.rllib.utils.annotations import override
 from rllib_geoffpac.algorithms.algorithm import LaneAlgorithm
 from rllib_geoffpac.algorithms.config import LaneAlgorithmConfig
 from rllib_geoffpac.algorithms.config_checks import Check, possible_lanes, with_values
+from rllib_geoffpac.connectors.pipelines import has_env_to_module, has_module_to_env
 from rllib_geoffpac.env_runners import BehaviorEnvRunner, ExploringEnvRunner
 from rllib_geoffpac.learners.deterministic_learner import DDPGLearner
 from rllib_geoffpac.modules.deterministic_actor_critic import DeterministicActorCriticRLModule
@@ -183,6 +184,12 @@ class DDPGConfig(LaneAlgorithmConfig):
     def validate(self) -> None:
         if self.rollout_fragment_length == "auto":
             self.rollout_fragment_length = 1 if self.explores else _FRAGMENT_LENGTH
+        if self.explores and (has_env_to_module(self) or has_module_to_env(self)):
+            self._value_error(
+                "`behavior` is 'noise', which acts on what the environment shows: with "
+                "`env_to_module_connector` or `module_to_env_connector` use a fixed behaviour "
+                "policy, or wrap the environment."
+            )
         if self.explores and self.env_runner_cls is BehaviorEnvRunner:
             self.env_runner_cls = ExploringEnvRunner
         super().validate()

@@ -17,7 +17,7 @@ from ray.rllib.connectors.learner import GeneralAdvantageEstimation, NumpyToTens
 from ray.rllib.connectors.learner.frame_stacking import FrameStackingLearner
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
-from rllib_geoffpac import GeoffPAC
+from rllib_geoffpac import DDPGConfig, GeoffPAC
 
 BOOTSTRAP = {"truncation": "bootstrap"}  # so that final observations matter
 
@@ -152,6 +152,13 @@ def test_a_learner_s_piece_changes_what_is_learned(ray):
     doubled = digests(with_learner_pieces(DoubledRewards(), NumpyToTensor()), 2)
     assert doubled != digests(tiny_config(), 2)
     assert digests(with_learner_pieces(NumpyToTensor()), 2) == digests(tiny_config(), 2)
+
+
+def test_noise_around_pi_is_told_that_it_knows_no_connectors():
+    config = DDPGConfig().environment(Walk).env_runners(behavior="noise")
+    config.env_runners(env_to_module_connector=lambda env, spaces, device: MeanStdFilter())
+    with pytest.raises(ValueError, match=r"`behavior` is 'noise'.*fixed behaviour"):
+        config.validate()
 
 
 REFUSED_PIECES = {

@@ -177,7 +177,7 @@ COMBINATIONS = [
         "GeoffPAC",
         "Reacher-v5",
         {"model_config": {"fcnet_hidens": [8]}},
-        "'fcnet_hiddens'?",
+        "Did you mean 'fcnet_hiddens'",
     ),
     ("GeoffPAC", "Reacher-v5", {"model_config": {"fcnet_hiddens": [64, 0]}}, "[64, 0]"),
     ("GeoffPAC", "Reacher-v5", {"model_config": {"fcnet_hiddens": "big"}}, "'big'"),

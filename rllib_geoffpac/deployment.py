@@ -21,7 +21,11 @@ import torch
 from ray.rllib.core.columns import Columns
 from torch import nn
 
-from rllib_geoffpac.connectors.pipelines import spaces_of
+from rllib_geoffpac.connectors.pipelines import (
+    has_env_to_module,
+    has_module_to_env,
+    spaces_of,
+)
 from rllib_geoffpac.envs.make_env import make_env
 from rllib_geoffpac.maths.beta import beta_mode, concentrations
 from rllib_geoffpac.maths.distributions import (
@@ -120,7 +124,16 @@ def exported_policy(config: Any, weights: dict[str, Any]) -> tuple[ExportedPolic
     Args:
         config: Of one of this package's algorithms; its environment tells the spaces.
         weights: The module's state, as a checkpoint holds it.
+
+    Raises:
+        ValueError: If connectors stand between the environment and the module.
     """
+    if has_env_to_module(config) or has_module_to_env(config):
+        raise ValueError(
+            "the file would hold the module without its connectors, and so play another policy. "
+            "Use RLlib's Algorithm.from_checkpoint for a policy with `env_to_module_connector` or "
+            "`module_to_env_connector`"
+        )
     env = make_env(config, 0, 0)
     try:
         spaces = spaces_of(config, (env.observation_space, env.action_space))

@@ -132,9 +132,18 @@ def test_the_command_s_file_returns_what_evaluate_measures(trained, rllib_here, 
 def test_the_page_s_loop_plays_the_file(trained, tmp_path, monkeypatch, capsys):
     files.export(checkpoints.find_checkpoint(trained), tmp_path / "policy.onnx")
     monkeypatch.chdir(tmp_path)
-    (block,) = [b for b in pages.blocks("python") if b.page == "docs/deployment.md"]
+    (block,) = [b for b in pages.blocks("python") if "onnxruntime" in b.text]
     exec(compile(block.text, "docs/deployment.md", "exec"), {})
     assert capsys.readouterr().out.startswith("GeoffPAC Pendulum-v1 -")
+
+
+def test_a_policy_behind_connectors_is_not_exported_without_them():
+    from ray.rllib.connectors.env_to_module import MeanStdFilter
+
+    config, _, weights = policy_of("gaussian")
+    config.env_runners(env_to_module_connector=lambda env, spaces, device: MeanStdFilter())
+    with pytest.raises(ValueError, match="without its connectors"):
+        config.exported_policy(weights)
 
 
 def test_another_format_a_missing_folder_and_no_checkpoint_are_refused(rllib_here, tmp_path):

@@ -64,6 +64,8 @@ setup(
             "jsonschema>=4.21",
             "optuna>=4",
             "scipy>=1.15",
+            "ipykernel>=6.29",
+            "nbclient>=0.10",
             "pandas>=2.2",
             "onnxruntime>=1.20",
             "selenium>=4.30",

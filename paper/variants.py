@@ -26,7 +26,25 @@ PAPER_SETTINGS: dict[str, dict[str, Any]] = {
 A setting that is not here stands in a variant's name wherever an experiment gives it. DDPG and TD3
 were run with one set of settings only, which counts as the paper's.
 """
-ROBUST_SETTINGS: dict[str, dict[str, Any]] = {"GeoffPAC": {"value_baseline": "ema"}}
+_ROBUST: dict[str, Any] = {
+    "critic": "action_value",
+    "clip_action_values": True,
+    "actor_ascends": "lower",
+    "learning_gamma": 0.98,
+    "actor_replay_batch_size": 10,
+    "overlap_target": 0.3,
+    "policy_average": 7.0,
+    "policy_distribution": "truncated_gaussian",
+    "truncation": "bootstrap",
+    "optimizer_type": "adam",
+    "lr": [[0, 1e-3], [300_000, 1e-4], [1_000_000, 1e-5]],
+    "tau": 0.005,
+    "grad_clip": None,
+}
+ROBUST_SETTINGS: dict[str, dict[str, Any]] = {
+    "GeoffPAC": {"lambda_1": 0.0, "lambda_2": 1.0, **_ROBUST},
+    "ACE": {"lambda_2": 1.0, **_ROBUST},
+}
 """What `robust()` of an algorithm's config changes."""
 # The authors' settings of the two-circle MDP (FiniteMDP.two_circle), which is learned with tables.
 _TWO_CIRCLE = {

@@ -259,17 +259,35 @@ class GeoffPACConfig(LaneAlgorithmConfig):
     def robust(cls) -> GeoffPACConfig:
         """A new config with the departures from the paper that did best without diverging.
 
-        The baseline takes the constant part of V out of Z2, which the clipped rho turns into a
-        force: away from the data where V < 0, where Geoff-PAC breaks, and toward them where V > 0.
-        docs/results.md compares it with the other departures.
+        Action values need no importance ratio, the actor learns from replayed transitions, the
+        overlap of pi with the data is kept, Q's targets stay in the range of possible returns, the
+        learning rate falls before the critics' errors are exploited, and an average of pi's weights
+        acts. For ACE the same at gamma_hat = 0.
+        docs/what-makes-it-work.md says what each part is for and what was measured.
 
         Example:
             >>> from rllib_geoffpac import GeoffPACConfig
             >>> config = GeoffPACConfig.robust().environment("Reacher-v5")
-            >>> config.value_baseline
-            'ema'
+            >>> config.critic, config.overlap_target
+            ('action_value', 0.3)
         """
-        return cls().training(value_baseline="ema")
+        return cls().training(
+            critic="action_value",
+            lambda_1=0.0,
+            lambda_2=1.0,
+            clip_action_values=True,
+            actor_ascends="lower",
+            learning_gamma=0.98,
+            actor_replay_batch_size=10,
+            overlap_target=0.3,
+            policy_average=7.0,
+            policy_distribution="truncated_gaussian",
+            truncation="bootstrap",
+            optimizer_type="adam",
+            lr=[[0, 1e-3], [300_000, 1e-4], [1_000_000, 1e-5]],
+            tau=0.005,
+            grad_clip=None,
+        )
 
     @property
     def uses_density_ratio(self) -> bool:

@@ -48,8 +48,9 @@ def test_the_first_two_blocks_of_the_quick_start_train_and_test_in_a_fresh_clone
         assert match, command
         assert set(match[1].split(",")) <= extras
         ends.append(match[2])
-    verb, file = ends[0].rsplit(" ", 1)
-    assert verb == ".venv/bin/rllib train file" and (ROOT / file).is_file()
+    verb, example = ends[0].rsplit(" ", 1)
+    assert verb == ".venv/bin/rllib example run"
+    assert (ROOT / "tuned_examples" / f"{example}.yaml").is_file()
     assert ends[1] == ".venv/bin/python -m pytest"
 
 

@@ -173,5 +173,5 @@ def variant_entries(found: list[Entry]) -> list[Entry]:
         for e in found
         if e.algo in ("GeoffPAC", "ACE")
         and e.budget == full.get((e.task, e.algo))
-        and not any(key in e.variant for key in GRID_KEYS)
+        and not any(key in e.shown for key in GRID_KEYS)
     ]

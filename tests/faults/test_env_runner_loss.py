@@ -132,10 +132,10 @@ def test_runners_killed_again_and_again_leave_the_weights_as_they_are(undisturbe
         finally:
             over.set()
             killer.join()
-    assert [result["weights_digest"] for result in results] == undisturbed[:2]
+        results.append(algorithm.train())  # It notices the kills that came after the last result.
+    assert [result["weights_digest"] for result in results] == undisturbed[:3]
     assert len(killed) >= 2
-    # The last kill of each of the two runners may come too late for the last result.
-    assert counters(results[-1])["env_runners_lost"] >= max(1, len(killed) - 2)
+    assert counters(results[-1])["env_runners_lost"] >= 2
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
@@ -61,9 +61,14 @@ def check_model_config(
 
 def _check_value(key: str, value: Any) -> None:
     if key.endswith("_activation"):
-        _check_activation(key, value)
+        allowed = "'relu', 'tanh', 'silu', 'elu', 'linear', or the name of a class of torch.nn"
+        _check_known(key, value, get_activation_fn, allowed)
     elif key.endswith("_initializer"):
-        _check_initializer(key, value)
+        allowed = (
+            "None, a function, or the name of one of torch.nn.init that works in place, such as "
+            "'xavier_uniform_'"
+        )
+        _check_known(key, value, get_initializer_fn, allowed)
     elif key.endswith("_hiddens"):
         possible = isinstance(value, list | tuple) and all(is_count(n, 1)[0] for n in value)
         if not possible:
@@ -79,24 +84,12 @@ def _check_value(key: str, value: Any) -> None:
         )
 
 
-def _check_activation(key: str, value: Any) -> None:
+def _check_known(key: str, value: Any, find: Callable[..., Any], allowed: str) -> None:
+    """Asks RLlib's own look-up whether it knows a name."""
     try:
-        get_activation_fn(value, framework="torch")
+        find(value, framework="torch")
     except (AttributeError, TypeError, ValueError):
-        raise ValueError(
-            f"`model_config` has {key} {value!r}; allowed is 'relu', 'tanh', 'silu', 'elu', "
-            "'linear', or the name of a class of torch.nn."
-        ) from None
-
-
-def _check_initializer(key: str, value: Any) -> None:
-    try:
-        get_initializer_fn(value, framework="torch")
-    except (AttributeError, TypeError, ValueError):
-        raise ValueError(
-            f"`model_config` has {key} {value!r}; allowed is None, a function, or the name of one "
-            "of torch.nn.init that works in place, such as 'xavier_uniform_'."
-        ) from None
+        raise ValueError(f"`model_config` has {key} {value!r}; allowed is {allowed}.") from None
 
 
 def _are_filters(value: Any) -> bool:

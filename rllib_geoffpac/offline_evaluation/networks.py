@@ -13,6 +13,7 @@ episode's end leads to a first state of the data.
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -121,7 +122,7 @@ class _Columns:
         return (rows + 1).clamp(max=self.size - 1)
 
 
-class _Learner:
+class _Learner(ABC):
     """Networks and their slowly following copies."""
 
     def __init__(self, columns: _Columns, networks: list[nn.Module]):
@@ -129,9 +130,9 @@ class _Learner:
         self.networks = nn.ModuleList(networks)
         self.targets = copy.deepcopy(self.networks).requires_grad_(False)
 
+    @abstractmethod
     def loss(self, rows: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
         """What to descend on the given transitions."""
-        raise NotImplementedError
 
 
 def _learn(learner: _Learner, updates: int, rng: np.random.Generator) -> None:

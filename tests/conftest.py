@@ -62,6 +62,14 @@ def ray():
     ray.shutdown()
 
 
+@pytest.fixture
+def no_ray():
+    """Nothing is known of any cluster: an earlier test may have left this process connected."""
+    import ray
+
+    ray.shutdown()
+
+
 SLOW = {
     # Folders that kill processes and wait for Ray to notice.
     "faults",
@@ -89,8 +97,9 @@ SLOW = {
 
 
 def pytest_collection_modifyitems(items):
-    """Marks the slow ones; runs tests that need Ray after the others, in the same order."""
+    """Marks the slow ones; runs those on a cluster, then those on one Ray, after the others."""
     for item in items:
         if {item.path.parent.name, item.path.stem} & SLOW:
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: "ray" in getattr(item, "fixturenames", ()))
+    needs = ["cluster", "ray"]
+    items.sort(key=lambda item: [need in getattr(item, "fixturenames", ()) for need in needs[::-1]])

@@ -28,6 +28,7 @@ def cluster() -> Iterator[Cluster]:
         )
         for _ in range(3):
             cluster.add_node(num_cpus=2)
+        ray.shutdown()  # An algorithm built without a fixture has started one by itself.
         ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
         yield cluster
         ray.shutdown()

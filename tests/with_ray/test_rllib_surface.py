@@ -294,7 +294,7 @@ def test_another_space_than_the_environment_s_is_named(ray):
         config.build_algo()
 
 
-def test_tune_reserves_what_is_asked_for():
+def test_tune_reserves_what_is_asked_for(no_ray):
     config = tiny_config().resources(
         num_cpus_for_main_process=0.5,
         custom_resources_for_main_process={"desk": 1},

@@ -7,6 +7,7 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from harness import Walk
 from ray.rllib.connectors.connector_v2 import ConnectorV2
+from ray.rllib.connectors.env_to_module import FlattenObservations
 from ray.rllib.core.columns import Columns
 
 
@@ -32,6 +33,11 @@ class StructuredWalk(Walk):
             "coarse": (sign, np.array([right, self._time % 3])),
             "flags": np.array([right, 1 - right], np.int8),
         }
+
+
+def flattened(env=None, spaces=None, device=None) -> ConnectorV2:
+    """For `env_to_module_connector`, by its name in the processes of Ray."""
+    return FlattenObservations()
 
 
 class Counting(ConnectorV2):

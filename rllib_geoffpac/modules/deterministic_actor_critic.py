@@ -23,6 +23,7 @@ from rllib_geoffpac.modules.networks import (
     CONV_KEYS,
     INITIALIZER_KEYS,
     Encoder,
+    UnsupportedSpace,
     initialize,
     make_activation,
 )
@@ -47,7 +48,7 @@ class DeterministicPolicy:
 
     def __init__(self, action_space: gym.Space):
         if not isinstance(action_space, gym.spaces.Box):
-            raise ValueError(
+            raise UnsupportedSpace(
                 f"The action space {action_space} is not supported: DDPG and TD3 need continuous "
                 "actions, a bounded Box of floats. Use GeoffPAC, ACE or OffPAC (or RLlib's DQN) "
                 "for Discrete actions."

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from ray.rllib.core.models.torch.primitives import TorchCNN
 from ray.rllib.models.utils import get_activation_fn, get_initializer_fn
+from ray.rllib.utils.error import UnsupportedSpaceException
 from torch import nn
 
 from rllib_geoffpac.envs.observations import is_structured
@@ -51,6 +52,10 @@ class Image(nn.Module):
         return observations.reshape(-1, *self.shape) * self.scale
 
 
+class UnsupportedSpace(ValueError, UnsupportedSpaceException):
+    """A space that the networks can't serve: an error of the user's, and by RLlib's name for it."""
+
+
 class Encoder:
     """Makes the first part of every network, the one that depends on the observation space.
 
@@ -64,7 +69,7 @@ class Encoder:
 
     def __init__(self, space: gym.Space, model: dict[str, Any]):
         if is_structured(space):
-            raise ValueError(
+            raise UnsupportedSpace(
                 f"The observation space {space} is not supported by the default networks: flatten "
                 "it with RLlib's connector, `.env_runners(env_to_module_connector=lambda env, "
                 "spaces, device: FlattenObservations())`, or with gymnasium's wrapper "

@@ -3,8 +3,10 @@
 import gymnasium as gym
 import numpy as np
 import pytest
+from connector_pieces import flattened
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from harness import Walk, built, learner_of, stream_of, tiny_config, train
+from ray.rllib.utils.test_utils import check_supported_spaces
 
 SPACES = {
     "box of other bounds": {"action_space": Box(np.float32([-3, 1]), np.float32([-1, 9]))},
@@ -88,6 +90,14 @@ def test_other_spaces_are_refused_when_building(ray, name):
     spaces, message = REFUSED[name]
     with pytest.raises(ValueError, match=message):
         tiny_config(env_config=spaces).build_algo()
+
+
+@pytest.mark.parametrize("connector", [flattened, None], ids=["flattened", "as they are"])
+def test_rllib_s_own_check_of_spaces_passes(ray, connector):
+    """Without the connector it accepts what is refused as RLlib would refuse it."""
+    config = tiny_config().env_runners(env_to_module_connector=connector)
+    # By its name the check only tells the old API stack's models, which it looks at, from others.
+    check_supported_spaces("PPO", config, train=connector is not None, check_bounds=True)
 
 
 def test_a_space_is_refused_as_clearly_with_remote_env_runners(ray):

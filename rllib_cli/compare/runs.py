@@ -46,6 +46,7 @@ def compare_command(first: str, second: str, metric: str | None) -> None:
 
     runs = reading.load([first]), reading.load([second])
     metric = common_metric(runs, metric)
+    rows = compare(*runs, metric)
     console = plain_console(sys.stdout)
     settings = differing_settings(*runs)
     if settings:
@@ -60,7 +61,7 @@ def compare_command(first: str, second: str, metric: str | None) -> None:
     )
     titles = ("environment", "pairs", "A", "B", "B - A", "95 % interval", "p", "equal weights")
     table = Table(*titles, box=None, pad_edge=False)
-    for row in compare(*runs, metric):
+    for row in rows:
         table.add_row(*_cells(row))
     console.print(table)
     console.print(

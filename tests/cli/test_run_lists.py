@@ -62,6 +62,7 @@ def test_compare_refuses_a_sweep_and_runs_without_a_common_seed(rllib_here, fold
     seeds = [next(folder.glob(f"single/*_{seed}")) for seed in (0, 1)]
     apart = rllib_here("compare", *seeds)
     assert apart.status == 2 and "no seed" in apart.err
+    assert refused.out == apart.out == "", "it refuses before it prints"
 
 
 def test_the_paired_p_value_is_that_of_all_swaps():

@@ -14,6 +14,8 @@ imports neither Ray nor torch and has
 Where Ray is imported, the ``AlgorithmConfig`` itself is asked. It may have
 
 * ``check_env(env)``: raises ValueError if the algorithm can't learn in this environment,
+* ``for_measuring()``: a copy that learns from the first step on and leaves nothing behind, to see
+  how fast it is,
 * ``result_metrics()``: its rows, for a class that is registered under no known name,
 * ``target_policy_runner(make_env, episodes, seed, explore)``: an object that plays episodes of the
   learned policy: ``module`` (for the weights), ``sample(episodes=[0, 1, ...])`` and ``stop()``,

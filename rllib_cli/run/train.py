@@ -187,6 +187,8 @@ def _run(plan: Plan, options: RunOptions, screen: Screen) -> "tuple[int, Outcome
         screen.console.print(_headline(plan), markup=False)
     if options.verbosity > 0:
         screen.console.print(f"Log of Ray and RLlib: {screen.log_path}", markup=False)
+    if options.verbosity >= 0 and not options.resume:
+        _say_how_long(plan, screen)
     tuner = make_tuner(plan.experiment, options.resume, options.wandb_project)
     live = screen.stream.isatty() and options.verbosity >= 0
     progress = Progress(
@@ -220,6 +222,16 @@ def _run(plan: Plan, options: RunOptions, screen: Screen) -> "tuple[int, Outcome
     return (FAILED if outcome.failed else OK), outcome
 
 
+def _say_how_long(plan: Plan, screen: Screen) -> None:
+    """Measures, before the trials of a long run start, what they will take."""
+    from rllib_cli.run import forecast
+
+    if forecast.is_worth_it(plan.experiment, plan.trials):
+        screen.console.print("Measuring how fast they are on this machine ...")
+        if said := forecast.forecast(plan.experiment, plan.trials):
+            screen.console.print(said, markup=False)
+
+
 def _log_path(experiment: Experiment) -> Path:
     """Beside the results; in the temporary folder if those are behind a URI."""
     if not storage.is_uri(experiment.folder):
@@ -248,7 +260,7 @@ def _headline(plan: Plan) -> str:
         first = experiment.config.get("seed") or 0
         lines.append(
             f"num_samples {experiment.num_samples}: "
-            f"seeds {first} to {first + experiment.num_samples - 1}"
+            f"seeds {first} to {first + experiment.num_samples - 1} (one seed: --num-samples 1)"
         )
     return "\n".join([*lines, plan.note] if plan.note else lines)
 

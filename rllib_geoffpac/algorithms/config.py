@@ -349,6 +349,14 @@ class LaneAlgorithmConfig(DataConfig):
         self.debugging(seed=seed)
         return TargetPolicyEnvRunner(config=self.get_evaluation_config_object(), worker_index=0)
 
+    def for_measuring(self) -> LaneAlgorithmConfig:
+        """A copy to see how fast it is: it learns from the first step on and records nothing."""
+        config = self.copy(copy_frozen=False)
+        config.experience_cache = None
+        if hasattr(config, "learning_starts"):
+            config.learning_starts = 0
+        return config
+
     def exported_policy(self, weights: dict[str, Any]) -> tuple[ExportedPolicy, dict[str, Any]]:
         """pi with these weights as a plain torch module, and what it says of itself."""
         return exported_policy(self, weights)

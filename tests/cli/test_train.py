@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import shlex
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from command import COMMAND, Finished, environment, run
 
 from rllib_cli.experiment.checks import available_cpus
+from rllib_cli.run import forecast
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -352,3 +354,37 @@ def test_the_terminal_shows_a_live_table(home):
     text = shown.decode(errors="replace")
     for words in ("env steps", "steps/s", "J_pi", "return", "left", "running", "/8,000", "passed"):
         assert words in text
+
+
+def test_a_run_of_many_trials_says_before_they_start_how_long_they_will_take(home):
+    arguments = ["example", "run", "smoke/ace_reacher", "--num-samples", 4, "--stop"]
+    arguments += ["{num_env_steps_sampled_lifetime: 50000}", "--storage-path", "results"]
+    arguments += ["--set", "experience_cache=cache"]
+    stopped = stop_after(arguments, home, "for the 4 trials", signal.SIGINT)
+    assert "(one seed: --num-samples 1)" in stopped.out
+    said = next(line for line in stopped.out.splitlines() if "for the 4 trials" in line)
+    found = re.match(
+        r"About (\S+) for the 4 trials: (\d+) at a time, (\S+) each at the ([\d,]+) steps/s", said
+    )
+    total, at_once, each, rate = found.groups()
+    waves = -(-4 // int(at_once))
+    assert abs(seconds_of(total) - waves * seconds_of(each)) <= waves
+    assert seconds_of(each) >= 45_000 / float(rate.replace(",", "")) - 1
+    before, _, after = stopped.out.partition(said)
+    assert " left" not in before, "a trial had begun"
+    assert not list(home.glob("cache/**/*")) or " left" in after, "the measurement recorded"
+    assert stopped.status == 130, stopped.text
+
+
+def seconds_of(duration: str) -> int:
+    hours, minutes, seconds = map(int, duration.split(":"))
+    return 3600 * hours + 60 * minutes + seconds
+
+
+def test_the_forecast_ends_with_the_first_stop_criterion():
+    speed = forecast.Speed(start=10.0, first_steps=1000, seconds=2.0, steps=1000)
+    steps = {"num_env_steps_sampled_lifetime": 6000}
+    assert speed.of_trial(steps) == 20.0
+    assert speed.of_trial({"training_iteration": 3}) == 14.0
+    assert speed.of_trial(steps | {"training_iteration": 3}) == 14.0
+    assert speed.of_trial(steps | {"time_total_s": 5}) == 5.0

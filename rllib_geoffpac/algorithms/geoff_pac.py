@@ -14,10 +14,10 @@ from ray.rllib.utils.annotations import override
 
 from rllib_geoffpac.algorithms.algorithm import LaneAlgorithm
 from rllib_geoffpac.algorithms.config import LaneAlgorithmConfig
-from rllib_geoffpac.algorithms.config_checks import Check, possible_lanes, with_values
+from rllib_geoffpac.algorithms.config_checks import Check, with_values
+from rllib_geoffpac.algorithms.emphatic_checks import value_checks
 from rllib_geoffpac.algorithms.view_checks import combination_checks
 from rllib_geoffpac.connectors import EmphaticTraces, LaneAligner
-from rllib_geoffpac.maths.distributions import KINDS
 from rllib_geoffpac.maths.schedules import largest, smallest
 from rllib_geoffpac.modules import MLPRLModule, TabularRLModule
 from rllib_geoffpac.updates.learned import (
@@ -31,8 +31,7 @@ from rllib_geoffpac.updates.learned import (
     U,
 )
 from rllib_geoffpac.updates.lockstep import EmphaticSettings
-from rllib_geoffpac.updates.optimizers import OPTIMIZER_TYPES
-from rllib_geoffpac.validation import import_by_name, is_choice, is_count, is_number
+from rllib_geoffpac.validation import import_by_name
 
 MODULES = {"mlp": MLPRLModule, "tabular": TabularRLModule}
 
@@ -377,74 +376,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
 
     @override(LaneAlgorithmConfig)
     def _checks(self) -> list[Check]:
-        unit = "a number from 0 to 1"
-        positive, non_negative = "a number above 0", "a number >= 0"
-        checks = [
-            ("gamma_hat", is_number(self.gamma_hat, 0, 1, below=True), "a number in [0, 1)"),
-            ("lambda_1", is_number(self.lambda_1, 0, 1), unit),
-            ("lambda_2", is_number(self.lambda_2, 0, 1), unit),
-            ("view", *is_choice(self.view, "backward", "forward")),
-            ("emphasis", *is_choice(self.emphasis, "followon", "truncated", "learned")),
-            ("trace_length", *is_count(self.trace_length, 1)),
-            ("vtrace_length", *is_count(self.vtrace_length, 1)),
-            ("value_estimator", *is_choice(self.value_estimator, *VALUE_FUNCTIONS)),
-            ("tdrc_regularization", is_number(self.tdrc_regularization, 0), non_negative),
-            ("truncation", *is_choice(self.truncation, "terminate", "bootstrap")),
-            ("rho_clip", is_number(self.rho_clip, 0, above=True, infinite=True), positive),
-            (
-                "density_ratio_clip",
-                is_number(self.density_ratio_clip, 0, above=True, infinite=True),
-                positive,
-            ),
-            ("sn_loss_coeff", is_number(self.sn_loss_coeff, 0), non_negative),
-            ("critic", *is_choice(self.critic, "state_value", "action_value")),
-            ("target_update_freq", *is_count(self.target_update_freq, 1)),
-            (
-                "tau",
-                self.tau is None or is_number(self.tau, 0, 1, above=True),
-                "a number above 0, at most 1, or None for copies every `target_update_freq`",
-            ),
-            ("policy_delay", *is_count(self.policy_delay, 1)),
-            ("clip_action_values", isinstance(self.clip_action_values, bool), "true or false"),
-            ("actor_ascends", *is_choice(self.actor_ascends, "first", "lower")),
-            (
-                "learning_gamma",
-                self.learning_gamma is None or is_number(self.learning_gamma, 0, 1),
-                "a number from 0 to 1, or None for `gamma`",
-            ),
-            (
-                "policy_average",
-                self.policy_average is None or is_number(self.policy_average, 0, above=True),
-                "a number above 0, such as 7, or None",
-            ),
-            ("value_baseline", *is_choice(self.value_baseline, None, "ema")),
-            (
-                "baseline_decay",
-                is_number(self.baseline_decay, 0, 1, below=True),
-                "a number in [0, 1)",
-            ),
-            ("overlap_coeff", is_number(self.overlap_coeff, 0), non_negative),
-            (
-                "overlap_gamma_hat",
-                is_number(self.overlap_gamma_hat, 0, 1, above=True, below=True),
-                "a number between 0 and 1",
-            ),
-            (
-                "policy_distribution",
-                *is_choice(self.policy_distribution, *KINDS),
-            ),
-            ("dtype", *is_choice(self.dtype, "float32", "float64")),
-            ("optimizer_type", *is_choice(self.optimizer_type, *OPTIMIZER_TYPES)),
-            ("replay_capacity", *is_count(self.replay_capacity, possible_lanes(self))),
-            ("replay_batch_size", *is_count(self.replay_batch_size, 0)),
-            ("updates_per_lockstep", *is_count(self.updates_per_lockstep, 1)),
-            ("learning_starts", *is_count(self.learning_starts, 0)),
-        ]
-        for key in ("actor_lr", *(function.learning_rate for function in LEARNED.values())):
-            value = getattr(self, key)
-            ok = value is None or is_number(value, 0, above=True)
-            checks.append((key, ok, "a number above 0, or None for `lr`"))
-        own = with_values(self, [*checks, *combination_checks(self)])
+        own = with_values(self, [*value_checks(self), *combination_checks(self)])
         return [*super()._checks(), *own, *self._callable_checks()]
 
     def _callable_checks(self) -> list[Check]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -17,7 +16,6 @@ from ray.rllib.utils.annotations import override
 from ray.util.debug import log_once
 
 from rllib_geoffpac.algorithms.config_checks import Check, shared_checks
-from rllib_geoffpac.algorithms.data_config import DataConfig
 from rllib_geoffpac.algorithms.schedules import (
     ALLOWED,
     can_be_scheduled,
@@ -25,11 +23,11 @@ from rllib_geoffpac.algorithms.schedules import (
     numbers_at,
     turning_points,
 )
+from rllib_geoffpac.algorithms.served_config import ServedConfig
 from rllib_geoffpac.algorithms.unsupported import settings_without_effect
 from rllib_geoffpac.connectors import LaneAligner
 from rllib_geoffpac.connectors.learner_pipeline import make_learner_pipeline
 from rllib_geoffpac.connectors.pipelines import spaces_of
-from rllib_geoffpac.deployment import ExportedPolicy, exported_policy
 from rllib_geoffpac.env_runners import (
     BehaviorEnvRunner,
     LoggedEnvRunner,
@@ -40,12 +38,8 @@ from rllib_geoffpac.envs.make_env import check_env
 from rllib_geoffpac.evaluation.target_policy import evaluate_target_policy
 from rllib_geoffpac.lanes.behavior import BehaviorPolicy, make_behavior
 from rllib_geoffpac.lanes.stream_identity import why_not_recordable
-from rllib_geoffpac.metrics import Metric, metrics_of
 from rllib_geoffpac.updates.choice import why_not_fast
 from rllib_geoffpac.validation import unknown_key_message
-
-if TYPE_CHECKING:
-    from rllib_geoffpac.offline_evaluation.evaluation import OfflineEvaluation
 
 RLLIB_TIMEOUTS = {
     "sample_timeout_s": "env_hang_timeout_s",
@@ -54,7 +48,7 @@ RLLIB_TIMEOUTS = {
 """Settings of RLlib that mean what settings of ours do, and take over if they are changed."""
 
 
-class LaneAlgorithmConfig(DataConfig):
+class LaneAlgorithmConfig(ServedConfig):
     """Configuration of an algorithm that learns from lanes of a fixed behaviour policy.
 
     Hyperparameters change the result; resources (`num_env_runners`, `num_learners`,
@@ -319,55 +313,6 @@ class LaneAlgorithmConfig(DataConfig):
     def fragment_length(self, lockstep: int) -> int:
         """How many locksteps a fragment that begins at `lockstep` may have."""
         return self.rollout_fragment_length
-
-    # What the `rllib` command asks, see `rllib_cli.plugins`; `check_env` is part of it.
-
-    def result_metrics(self) -> tuple[Metric, ...]:
-        """The metrics of the results: those of the nearest ancestor that the table knows."""
-        names = (klass.__name__ for klass in self.algo_class.__mro__)
-        return next(filter(None, map(metrics_of, names)), ())
-
-    def target_policy_runner(
-        self, make_env: Callable[[], gym.Env], episodes: int, seed: int, explore: bool
-    ) -> TargetPolicyEnvRunner:
-        """Plays pi as evaluation while training does; changes this config.
-
-        Args:
-            make_env: Makes the environment, in place of the config's own.
-            episodes: How many will be played.
-            seed: Of the episodes and of the sampled actions.
-            explore: Whether actions are sampled from pi.
-        """
-        # Not by a registered name: Tune would pickle the function.
-        self.environment(env=lambda context: make_env(), env_config={})
-        self.evaluation(
-            evaluation_interval=1,
-            evaluation_duration=episodes,
-            evaluation_num_env_runners=0,
-            evaluation_config={"explore": explore, "num_env_runners": 0},
-        )
-        self.debugging(seed=seed)
-        return TargetPolicyEnvRunner(config=self.get_evaluation_config_object(), worker_index=0)
-
-    def for_measuring(self) -> LaneAlgorithmConfig:
-        """A copy to see how fast it is: it learns from the first step on and records nothing."""
-        config = self.copy(copy_frozen=False)
-        config.experience_cache = None
-        if hasattr(config, "learning_starts"):
-            config.learning_starts = 0
-        return config
-
-    def exported_policy(self, weights: dict[str, Any]) -> tuple[ExportedPolicy, dict[str, Any]]:
-        """pi with these weights as a plain torch module, and what it says of itself."""
-        return exported_policy(self, weights)
-
-    def evaluate_on_data(
-        self, weights: Mapping[str, np.ndarray], data: str, **options: Any
-    ) -> OfflineEvaluation:
-        """Estimates the objectives of pi from logged data; see `evaluate_config` there."""
-        from rllib_geoffpac.offline_evaluation.checkpoint import evaluate_config
-
-        return evaluate_config(self, weights, data, **options)
 
     @override(AlgorithmConfig)
     def build_learner_connector(

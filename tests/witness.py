@@ -50,3 +50,10 @@ class Crowd(Walk):
 
     def __init__(self, context):
         super().__init__({"limit": 1 + context.num_workers, "end": 0.0})
+
+
+class Rated(RLlibCallback):
+    """A trial is as good as its learning rate."""
+
+    def on_train_result(self, *, algorithm, result, **kwargs):
+        result["rating"] = algorithm.config.lr

@@ -12,6 +12,7 @@ from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
 from ray.rllib.connectors.connector_v2 import ConnectorV2
 from ray.rllib.connectors.learner import LearnerConnectorPipeline
 from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
 from ray.rllib.utils.annotations import override
 from ray.util.debug import log_once
 
@@ -25,6 +26,7 @@ from rllib_geoffpac.algorithms.schedules import (
 )
 from rllib_geoffpac.algorithms.served_config import ServedConfig
 from rllib_geoffpac.algorithms.unsupported import settings_without_effect
+from rllib_geoffpac.compat import SETTING_ATTRIBUTES
 from rllib_geoffpac.connectors import LaneAligner
 from rllib_geoffpac.connectors.learner_pipeline import make_learner_pipeline
 from rllib_geoffpac.connectors.pipelines import spaces_of
@@ -38,6 +40,7 @@ from rllib_geoffpac.envs.make_env import check_env
 from rllib_geoffpac.evaluation.target_policy import evaluate_target_policy
 from rllib_geoffpac.lanes.behavior import BehaviorPolicy, make_behavior
 from rllib_geoffpac.lanes.stream_identity import why_not_recordable
+from rllib_geoffpac.modules.protocol import ModuleProtocol
 from rllib_geoffpac.updates.choice import why_not_fast
 from rllib_geoffpac.validation import unknown_key_message
 
@@ -215,6 +218,7 @@ class LaneAlgorithmConfig(ServedConfig):
         spaces = spaces_of(self, (env.observation_space, env.action_space))
         self.build_learner_connector(*spaces[DEFAULT_MODULE_ID])
         module = self.get_multi_rl_module_spec(spaces=spaces).build()[DEFAULT_MODULE_ID]
+        self.module_protocol().check(module)
         if self.kernel == "fast":
             why_not_fast(self.kernel, module, learner_class=self.learner_class)
 
@@ -235,6 +239,7 @@ class LaneAlgorithmConfig(ServedConfig):
         if self.output is not None and not self.in_evaluation:
             self._validate_output()
         self._validate_env_runner()
+        self._validate_module()
         if self.experience_cache is not None:
             self._validate_recording()
         if self.is_multi_agent:
@@ -289,6 +294,22 @@ class LaneAlgorithmConfig(ServedConfig):
                 f"`env_runner_cls` is {given!r}; allowed is a subclass of "
                 f"{base.__module__}.{base.__name__}: {why}. Leave it out, or derive yours from it."
             )
+
+    def _validate_module(self) -> None:
+        spec = self.rl_module_spec
+        if isinstance(spec, MultiRLModuleSpec):
+            if DEFAULT_MODULE_ID not in spec:
+                return  # RLlib says what is wrong with it.
+            spec = spec[DEFAULT_MODULE_ID]
+        given = getattr(self, SETTING_ATTRIBUTES["rl_module_spec"])
+        setting = "module" if given is None else "rl_module_spec"
+        complaint = self.module_protocol().complaint_about_class(spec.module_class, setting)
+        if complaint:
+            self._value_error(complaint)
+
+    def module_protocol(self) -> ModuleProtocol:
+        """What is asked of the module that is learned."""
+        raise NotImplementedError
 
     def _validate_recording(self) -> None:
         # Tune's trials run in folders of their own: a relative path is meant from where the

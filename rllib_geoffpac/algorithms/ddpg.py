@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import ray
@@ -17,6 +18,7 @@ from rllib_geoffpac.connectors.pipelines import has_env_to_module, has_module_to
 from rllib_geoffpac.env_runners import BehaviorEnvRunner, ExploringEnvRunner
 from rllib_geoffpac.learners.deterministic_learner import DDPGLearner
 from rllib_geoffpac.modules.deterministic_actor_critic import DeterministicActorCriticRLModule
+from rllib_geoffpac.modules.protocol import ModuleProtocol
 from rllib_geoffpac.updates.optimizers import OPTIMIZER_TYPES
 from rllib_geoffpac.validation import is_choice, is_count, is_number
 
@@ -193,6 +195,13 @@ class DDPGConfig(LaneAlgorithmConfig):
         if self.explores and self.env_runner_cls is BehaviorEnvRunner:
             self.env_runner_cls = ExploringEnvRunner
         super().validate()
+
+    @override(LaneAlgorithmConfig)
+    def module_protocol(self) -> ModuleProtocol:
+        protocol = ModuleProtocol(DeterministicActorCriticRLModule)
+        if not self.explores:
+            return protocol
+        return replace(protocol, attributes=(*protocol.attributes, "pi"))
 
     @override(AlgorithmConfig)
     def get_default_rl_module_spec(self) -> RLModuleSpec:

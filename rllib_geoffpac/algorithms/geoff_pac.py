@@ -19,7 +19,8 @@ from rllib_geoffpac.algorithms.emphatic_checks import value_checks
 from rllib_geoffpac.algorithms.view_checks import combination_checks
 from rllib_geoffpac.connectors import EmphaticTraces, LaneAligner
 from rllib_geoffpac.maths.schedules import largest, smallest
-from rllib_geoffpac.modules import MLPRLModule, TabularRLModule
+from rllib_geoffpac.modules import EmphaticRLModule, MLPRLModule, TabularRLModule
+from rllib_geoffpac.modules.protocol import ModuleProtocol
 from rllib_geoffpac.updates.learned import (
     LEARNED,
     Q_U,
@@ -406,6 +407,15 @@ class GeoffPACConfig(LaneAlgorithmConfig):
                 f"`gamma_hat` is {self.gamma_hat!r}, a schedule that reaches 0; allowed is one "
                 "that stays above, such as down to 0.01: at 0 there is no C to learn."
             )
+
+    @override(LaneAlgorithmConfig)
+    def module_protocol(self) -> ModuleProtocol:
+        protocol = ModuleProtocol(EmphaticRLModule).with_methods("log_prob", "entropy")
+        if self.critic == "action_value":
+            protocol = protocol.with_methods("action")
+        if self.policy_average is not None:
+            protocol = protocol.with_methods("average_parameters")
+        return protocol
 
     @override(AlgorithmConfig)
     def get_default_rl_module_spec(self) -> RLModuleSpec:

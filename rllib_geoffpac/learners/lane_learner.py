@@ -170,6 +170,7 @@ class LaneLearner(CheckpointedPart, TorchLearner):
     @override(Learner)
     def _make_module(self) -> Any:
         module = super()._make_module()
+        self.config.module_protocol().check(module[DEFAULT_MODULE_ID])
         module[DEFAULT_MODULE_ID].make_target_networks()
         return module
 

@@ -87,7 +87,9 @@ class Session:
 
     def on_result(self, trial: Trial, result: dict) -> None:
         """A trial reported; ``result`` may be changed."""
-        if self._running and trial.trial_id in self._running:
+        if self._running is not None:
+            # Also one that is saved already and has gone on, waiting for the others.
+            self._running.add(trial.trial_id)
             result[SHOULD_CHECKPOINT] = True
         self.progress.on_result(trial.trial_id, trial_label(trial), result)
 

@@ -53,7 +53,7 @@ def record_data(config: Any, out: str, num_steps: int, **metadata: Any) -> Recor
     config.validate()
     runner = BehaviorEnvRunner(config=config, worker_index=0, num_workers=0)
     try:
-        env = runner.recording_lanes[0].env
+        env = runner.recording_lanes[0].env.env  # as others can make it: without the recorder
         writer = make_writer(out, env, config.num_lanes, **metadata)
         _record(runner, writer, -(-num_steps // config.num_lanes), env)
         writer.flush()

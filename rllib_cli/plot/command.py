@@ -19,6 +19,15 @@ def plot(
             "--metric",
         ),
     ] = None,
+    x: Annotated[
+        str | None,
+        option(
+            "Result key that the horizontal axis counts, such as training_iteration (default: "
+            "environment steps; for algorithms that sample none, those they were trained on).",
+            "--x",
+            metavar="METRIC",
+        ),
+    ] = None,
     by: Annotated[
         str | None,
         option(
@@ -42,4 +51,4 @@ def plot(
     """
     from rllib_cli.plot import plots
 
-    plots.plot_command(paths, metric, by, out)
+    plots.plot_command(paths, metric, by, out, x)

@@ -25,6 +25,9 @@ _MAX_CURVES = 12
 _METRIC_LABELS = {metric.key: metric.label for metric in plugins.all_metrics() if metric.label}
 _SETTING_LABELS = {"run": "algorithm", "lr": "learning rate", **plugins.setting_labels()}
 
+_Axes = tuple[str, str | None]
+"""What is drawn, and the result key that counts the steps (None: environment steps)."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -76,6 +79,7 @@ def plot(
     by: list[str] | None = None,
     out: str | None = None,
     levels: Mapping[str, Mapping[str, float]] | None = None,
+    x: str | None = None,
 ) -> Plot:
     """Draws the results below ``paths``.
 
@@ -91,6 +95,7 @@ def plot(
             if that is behind a URI.
         levels: Label -> environment -> the height of a dashed line in its panel, where there are
             several panels.
+        x: Flat result key that the horizontal axis counts; None for environment steps.
 
     Raises:
         UserError: If there is nothing to draw, or matplotlib is missing.
@@ -98,15 +103,16 @@ def plot(
     target = _check_out(out, paths)
     trials = reading.load(paths)
     metric = reading.common_metric(trials, metric)
-    trials = [trial for trial in trials if len(trial.curve(metric)[0])]
+    _check_x(trials, x)
+    trials = [trial for trial in trials if len(trial.curve(metric, x)[0])]
     panels = reading.group(trials, ["env"] if _has_panels(trials, by) else [])
     keys = _check_by(list(panels.values()), by)
     grouped = [
-        (_row(members, key, keys, metric, *panel), members)
+        (_row(members, key, keys, (metric, x), *panel), members)
         for panel, part in panels.items()
         for key, members in reading.group(part, keys).items()
     ]
-    figure, kind = _draw(grouped, keys, metric, trials, levels)
+    figure, kind = _draw(grouped, keys, (metric, x), trials, levels)
     target.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(target, dpi=150)
     return Plot(target, kind, metric, keys, [row for row, _ in grouped])
@@ -149,10 +155,26 @@ def _check_by(panels: list[list[TrialResult]], by: list[str] | None) -> list[str
     return by
 
 
+def _check_x(trials: list[TrialResult], x: str | None) -> None:
+    if x is None:
+        return
+    for trial in trials:
+        known = {
+            key
+            for report in trial.reports
+            for key, value in report.items()
+            if isinstance(value, int | float)
+        }
+        if x not in known:
+            raise UserError(
+                f"--x: {trial.place} has no number {x!r} to count by.{did_you_mean(x, known)}"
+            )
+
+
 def _row(
-    members: list[TrialResult], key: tuple, keys: list[str], metric: str, panel: str = ""
+    members: list[TrialResult], key: tuple, keys: list[str], axes: _Axes, panel: str = ""
 ) -> Row:
-    curves = [trial.curve(metric) for trial in members]
+    curves = [trial.curve(*axes) for trial in members]
     return Row.of(
         [statistics.final_mean(*curve) for curve in curves],
         label=_group_label(key, keys) or (panel and members[0].run) or members[0].experiment,
@@ -179,12 +201,13 @@ def short(name: str) -> str:
 def _draw(
     grouped: list[tuple[Row, list[TrialResult]]],
     keys: list[str],
-    metric: str,
+    axes: _Axes,
     trials: list[TrialResult],
     levels: Mapping[str, Mapping[str, float]] | None,
 ) -> tuple[Any, str]:
     from rllib_cli.plot import drawing
 
+    metric, x = axes
     title, y_label = _title(trials), metric_label(metric)
     panels: dict[str, list[Row]] = {}
     for row, _ in grouped:
@@ -200,9 +223,9 @@ def _draw(
     curves: dict[str, drawing.Curves] = {}
     for row, members in grouped:
         if row.label in labels:
-            runs = [trial.curve(metric) for trial in members]
+            runs = [trial.curve(*axes) for trial in members]
             curves.setdefault(row.panel, {})[row.label] = runs
-    x_label = step_label(trials)
+    x_label = step_label(trials) if x is None else metric_label(x)
     if len(panels) > 1:
         figure = drawing.curve_panels(curves, y_label, x_label, note, levels=levels)
         return figure, "learning curves"
@@ -243,13 +266,19 @@ def _title(trials: list[TrialResult]) -> str:
     return " on ".join(part for part in parts if part)
 
 
-def plot_command(paths: list[str], metric: str | None, by: str | None, out: str | None) -> None:
+def plot_command(
+    paths: list[str],
+    metric: str | None,
+    by: str | None,
+    out: str | None,
+    x: str | None = None,
+) -> None:
     """``rllib plot``: draws, and prints the final table."""
     from rich.console import Console
     from rich.table import Table
 
     keys = [key.strip() for key in by.split(",") if key.strip()] if by is not None else None
-    drawn = plot(paths, metric, keys, out)
+    drawn = plot(paths, metric, keys, out, x=x)
     with_iqm = any(row.iqm for row in drawn.rows)
     table = Table(box=None, pad_edge=False)
     table.add_column("setting", overflow="fold")

@@ -83,10 +83,16 @@ class TrialResult:
         patience = max(_SILENCE_S, 5 * (last.get("time_this_iter_s") or 0.0))
         return "running" if silence < patience else "interrupted"
 
-    def curve(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
-        """Returns ``(steps [N], values [N])`` of a metric, where it was measured."""
+    def curve(self, metric: str, x: str | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Returns ``(steps [N], values [N])`` of a metric, where it was measured.
+
+        Args:
+            metric: Flat result key.
+            x: The result key that counts the steps; None: environment steps.
+        """
         steps: list[float] = []
         values: list[float] = []
+        latest = None
         for report in self.reports:
             value = report.get(metric)
             # RLlib reports NaN until there is something to report.
@@ -95,9 +101,12 @@ class TrialResult:
             step = _steps(report)
             if metric.startswith("evaluation/"):
                 step = evaluated_at(report)
-                if steps and step == steps[-1]:
+                if step == latest:
                     continue
-            steps.append(step)
+            latest = step
+            if x is not None and x not in report:
+                continue
+            steps.append(step if x is None else report[x])
             values.append(value)
         return np.array(steps, float), np.array(values, float)
 

@@ -52,6 +52,22 @@ def test_a_repeated_evaluation_counts_once_and_where_it_was_made(tmp_path):
     assert steps.tolist() == [100, 300] and values.tolist() == [1.0, 5.0]
 
 
+def test_steps_can_be_counted_by_any_number_in_the_results(tmp_path):
+    lines = [report(1, 1.0, 100), report(2, 1.0, 100), report(3, 5.0, 300)]
+    write_trial(tmp_path / "e" / "t", {"env": "X"}, [{**line, "date": "today"} for line in lines])
+    (trial,) = reading.load([str(tmp_path)])
+    steps, values = trial.curve(J_PI, "training_iteration")
+    assert steps.tolist() == [1, 3] and values.tolist() == [1.0, 5.0]
+    drawn = plots.plot([str(tmp_path)], out=str(tmp_path / "p.png"), x="training_iteration")
+    assert drawn.rows[0].last == 5.0
+    for wrong, hint in (
+        ("training_iterations", "training_iteration"),
+        ("date", "no number 'date'"),
+    ):
+        with pytest.raises(UserError, match=hint):
+            plots.plot([str(tmp_path)], out=str(tmp_path / "p.png"), x=wrong)
+
+
 def test_what_was_not_measured_yet_is_left_out(tmp_path):
     write_trial(tmp_path / "e" / "t", {}, [report(1, float("nan")), report(2, 2.0)])
     (trial,) = reading.load([str(tmp_path)])

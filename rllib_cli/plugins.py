@@ -21,7 +21,8 @@ Where Ray is imported, the ``AlgorithmConfig`` itself is asked. It may have
   learned policy: ``module`` (for the weights), ``sample(episodes=[0, 1, ...])`` and ``stop()``,
 * ``record_data(out, num_steps)``: writes what its fixed behaviour policy does as a data set, and
   tells ``place``, ``episodes`` and ``steps``,
-* ``exported_policy(weights)``: the learned policy as a plain torch module, and its description,
+* ``exported_policy(weights, sampled)``: the learned policy as a plain torch module with ``columns``
+  (its inputs), ``noise_size`` and ``module``, and its description,
 * ``evaluate_on_data(weights, data, gamma_hat=, behavior=, deterministic=, updates=, seed=)``: what
   logged data say, see :class:`rllib_geoffpac.offline_evaluation.evaluation.OfflineEvaluation`.
 

@@ -9,6 +9,9 @@ distribution of actions depends on, in the units of the environment:
     beta                alpha, beta [N, d]; the action is low + (high - low) x, x ~ Beta
     categorical         probabilities [N, n]
     deterministic       nothing more
+
+Asked to sample, it takes uniform numbers in [0, 1) as a second input, [N, d] or [N, 1] for a
+categorical, and the action is the sample that they choose: its quantile in every dimension.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from rllib_geoffpac.connectors.pipelines import (
     spaces_of,
 )
 from rllib_geoffpac.envs.make_env import make_env
-from rllib_geoffpac.maths.beta import beta_mode, concentrations
+from rllib_geoffpac.maths.beta import beta_mode, beta_sample, concentrations
 from rllib_geoffpac.maths.distributions import (
     Beta,
     Categorical,
@@ -35,6 +38,8 @@ from rllib_geoffpac.maths.distributions import (
     TruncatedGaussian,
     UnboundedGaussian,
 )
+from rllib_geoffpac.maths.plain_erf import plain_erf, plain_erfinv
+from rllib_geoffpac.maths.truncated_gaussian import MARGIN, ROOT_HALF
 
 FORMAT = "rllib_geoffpac policy 1"
 OUTPUTS = {
@@ -59,9 +64,11 @@ class ExportedPolicy(nn.Module):
 
     Args:
         module: The RLModule of one of this package's algorithms, with its weights.
+        sampled: Whether the action is a sample, chosen by a second input; else the most likely.
 
     Attributes:
         kind: Its distribution, a key of `OUTPUTS`.
+        noise_size: Columns of the second input; 0: there is none.
     """
 
     center: torch.Tensor
@@ -69,7 +76,7 @@ class ExportedPolicy(nn.Module):
     low: torch.Tensor
     high: torch.Tensor
 
-    def __init__(self, module: Any):
+    def __init__(self, module: Any, sampled: bool = False):
         super().__init__()
         self.module = module
         self.distribution = module.distribution
@@ -80,6 +87,7 @@ class ExportedPolicy(nn.Module):
             )
         self.kind = _KINDS.get(type(self.distribution), "deterministic")
         self.shape = tuple(module.action_space.shape)
+        self.noise_size = self._noise_size() if sampled else 0
         if self.kind != "categorical":
             box = self.distribution.box
             for name, array in (
@@ -90,25 +98,49 @@ class ExportedPolicy(nn.Module):
             ):
                 self.register_buffer(name, torch.as_tensor(np.asarray(array, np.float64)))
 
-    def forward(self, observations: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Observations [N, ...] to the outputs that `OUTPUTS` names."""
+    def _noise_size(self) -> int:
+        if self.kind == "categorical":
+            return 1
+        return 0 if self.kind == "deterministic" else self.distribution.box.size
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Its inputs, in order."""
+        return ("observations", "noise") if self.noise_size else ("observations",)
+
+    def forward(
+        self, observations: torch.Tensor, noise: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, ...]:
+        """Observations [N, ...] and noise [N, noise_size] to the outputs that `OUTPUTS` names."""
         inputs = self.module.forward_inference({Columns.OBS: observations})
         # With 64 bits from here on, as in evaluation.
         outputs = inputs[Columns.ACTION_DIST_INPUTS].double()
         if self.kind == "categorical":
-            return self._most_likely(outputs), torch.softmax(outputs, -1)
+            probabilities = torch.softmax(outputs, -1)
+            if noise is None:
+                index = torch.argmax(outputs, -1)
+            else:
+                index = (torch.cumsum(probabilities, -1)[:, :-1] <= noise).sum(-1)
+            return index + self.distribution.start, probabilities
         if self.kind == "deterministic":
             return (self._action(outputs),)
         size = self.distribution.box.size
         if self.kind == "beta":
             alpha, beta = concentrations(outputs[:, :size]), concentrations(outputs[:, size:])
-            return self._action(2 * beta_mode(alpha, beta) - 1), alpha, beta
+            x = beta_mode(alpha, beta) if noise is None else beta_sample(noise, alpha, beta)
+            return self._action(2 * x - 1), alpha, beta
         mean = torch.tanh(outputs[:, :size])
         std = self.distribution.std(outputs[:, size:])
-        return self._action(mean), self.center + self.half_width * mean, self.half_width * std
+        unit = mean if noise is None else mean + std * self._quantile(noise, mean, std)
+        return self._action(unit), self.center + self.half_width * mean, self.half_width * std
 
-    def _most_likely(self, outputs: torch.Tensor) -> torch.Tensor:
-        return torch.argmax(outputs, -1) + self.distribution.start
+    def _quantile(self, noise: torch.Tensor, mean: torch.Tensor, std: torch.Tensor) -> torch.Tensor:
+        """z [N, d] of mean + std z, see `maths.truncated_gaussian`; without bounds 2 u - 1."""
+        low, high = torch.full_like(mean, -1.0), torch.ones_like(mean)
+        if self.kind == "truncated_gaussian":
+            low, high = (plain_erf((bound - mean) / std * ROOT_HALF) for bound in (low, high))
+        signed = (1 - noise) * low + noise * high
+        return plain_erfinv(signed.clip(2 * MARGIN - 1, 1 - 2 * MARGIN)) / ROOT_HALF
 
     def _action(self, unit: torch.Tensor) -> torch.Tensor:
         """From the unit box [N, d] to the environment's [N, *shape], in its bounds and dtype."""
@@ -118,12 +150,15 @@ class ExportedPolicy(nn.Module):
         return scaled.reshape(-1, *self.shape).to(dtype)
 
 
-def exported_policy(config: Any, weights: dict[str, Any]) -> tuple[ExportedPolicy, dict[str, Any]]:
+def exported_policy(
+    config: Any, weights: dict[str, Any], sampled: bool = False
+) -> tuple[ExportedPolicy, dict[str, Any]]:
     """pi of a config with some weights, and its description.
 
     Args:
         config: Of one of this package's algorithms; its environment tells the spaces.
         weights: The module's state, as a checkpoint holds it.
+        sampled: Whether its actions are samples.
 
     Raises:
         ValueError: If connectors stand between the environment and the module.
@@ -141,15 +176,18 @@ def exported_policy(config: Any, weights: dict[str, Any]) -> tuple[ExportedPolic
     finally:
         env.close()
     module.set_state({name: weights[name] for name in module.get_state()})
-    policy = ExportedPolicy(module).eval().requires_grad_(False)
+    policy = ExportedPolicy(module, sampled).eval().requires_grad_(False)
     return policy, describe(policy)
 
 
 def describe(policy: ExportedPolicy) -> dict[str, Any]:
-    """What a file says of itself: format, distribution, outputs, spaces; plain data for JSON."""
+    """What a file says of itself: format, distribution, inputs, outputs, spaces; for JSON."""
     return {
         "format": FORMAT,
         "distribution": policy.kind,
+        "action": "sampled" if policy.noise_size else "most likely",
+        "inputs": list(policy.columns),
+        "noise_size": policy.noise_size,
         "outputs": list(OUTPUTS[policy.kind]),
         "observation_space": _described(policy.module.observation_space),
         "action_space": _described(policy.module.action_space),

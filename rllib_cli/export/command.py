@@ -19,12 +19,20 @@ def export(
             "--weights-only",
         ),
     ] = False,
+    sampled: Annotated[
+        bool,
+        option(
+            "Actions are samples, chosen by uniform random numbers that the file takes as a "
+            "second input.",
+            "--sampled",
+        ),
+    ] = False,
 ) -> None:
     """Write a checkpoint's target policy as one file: ONNX or TorchScript.
 
-    It maps observations to the mean or most likely action and to the distribution's parameters,
-    and describes its spaces itself.
+    It maps observations to the mean or most likely action, or to a sample, and to the
+    distribution's parameters, and describes its spaces itself.
     """
     from rllib_cli.export import files
 
-    files.export_command(checkpoint, out, weights_only)
+    files.export_command(checkpoint, out, weights_only, sampled)

@@ -17,13 +17,13 @@ DESCRIPTION = "policy.json"
 """The name of the description: of an ONNX file's metadata, and of a file inside TorchScript's."""
 
 
-def export_command(checkpoint: str, out: str, weights_only: bool) -> None:
+def export_command(checkpoint: str, out: str, weights_only: bool, sampled: bool) -> None:
     """Exports, and says what the file holds."""
     target = check_out(out)
     place = checkpoints.find_checkpoint(checkpoint)
     with Screen() as screen:
         try:
-            description = export(place, target, weights_only)
+            description = export(place, target, weights_only, sampled)
         except (UserError, KeyboardInterrupt):
             raise
         except Exception as error:
@@ -34,7 +34,7 @@ def export_command(checkpoint: str, out: str, weights_only: bool) -> None:
             ) from error
         screen.console.print(
             f"Wrote {target}: {description['algorithm']}'s policy on {description['env']}, "
-            f"observations to {', '.join(description['outputs'])} "
+            f"{' and '.join(description['inputs'])} to {', '.join(description['outputs'])} "
             f"({description['distribution'].replace('_', ' ')}).",
             markup=False,
         )
@@ -60,7 +60,9 @@ def check_out(out: str) -> Path:
     return target
 
 
-def export(place: str, target: Path, weights_only: bool = False) -> dict[str, Any]:
+def export(
+    place: str, target: Path, weights_only: bool = False, sampled: bool = False
+) -> dict[str, Any]:
     """Writes the target policy of a checkpoint; returns its description.
 
     Raises:
@@ -74,32 +76,35 @@ def export(place: str, target: Path, weights_only: bool = False) -> dict[str, An
                 f"{config.algo_class.__name__} can't be exported: its config does not say how its "
                 "policy acts. RLlib's algorithms are deployed with RLModule.from_checkpoint."
             )
-        policy, description = make(checkpoints.load_weights(folder, weights_only))
+        policy, description = make(checkpoints.load_weights(folder, weights_only), sampled)
     description |= {"algorithm": config.algo_class.__name__, "env": str(config.env)}
     write = _write_onnx if target.suffix == ".onnx" else _write_torchscript
     write(policy, description, target)
     return description
 
 
-def _example(policy: Any) -> Any:
-    """Two observations, so that the number of rows is seen to be free."""
+def _example(policy: Any) -> tuple[Any, ...]:
+    """The inputs of two rows, so that their number is seen to be free."""
     import torch
 
     space = policy.module.observation_space
     space.seed(0)
-    return torch.stack([torch.as_tensor(space.sample()) for _ in range(2)])
+    observations = torch.stack([torch.as_tensor(space.sample()) for _ in range(2)])
+    noise = torch.full((2, policy.noise_size), 0.5, dtype=torch.float64)
+    return (observations, noise) if policy.noise_size else (observations,)
 
 
 def _write_onnx(policy: Any, description: dict[str, Any], target: Path) -> None:
     import onnx
     import torch
 
+    rows = torch.export.Dim("rows")
     program = torch.onnx.export(
         policy,
-        (_example(policy),),
-        input_names=["observations"],
+        _example(policy),
+        input_names=description["inputs"],
         output_names=description["outputs"],
-        dynamic_shapes=({0: torch.export.Dim("rows")},),
+        dynamic_shapes=tuple({0: rows} for _ in description["inputs"]),
         dynamo=True,
         verbose=False,
     )
@@ -115,5 +120,5 @@ def _write_torchscript(policy: Any, description: dict[str, Any], target: Path) -
     with warnings.catch_warnings():
         # That shapes of the example become constants, and that torch.export will follow.
         warnings.simplefilter("ignore")
-        traced = torch.jit.trace(policy, (_example(policy),))
+        traced = torch.jit.trace(policy, _example(policy))
         save_torchscript(traced, str(target), {DESCRIPTION: json.dumps(description)})

@@ -55,9 +55,11 @@ class ServedConfig(DataConfig):
             config.learning_starts = 0
         return config
 
-    def exported_policy(self, weights: dict[str, Any]) -> tuple[ExportedPolicy, dict[str, Any]]:
+    def exported_policy(
+        self, weights: dict[str, Any], sampled: bool = False
+    ) -> tuple[ExportedPolicy, dict[str, Any]]:
         """pi with these weights as a plain torch module, and what it says of itself."""
-        return exported_policy(self, weights)
+        return exported_policy(self, weights, sampled)
 
     def evaluate_on_data(
         self, weights: Mapping[str, np.ndarray], data: str, **options: Any

@@ -6,6 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pages
 import pytest
+import scipy.special
 import torch
 
 from rllib_cli.evaluate import checkpoints
@@ -26,9 +27,9 @@ def config_of(kind):
     return GeoffPACConfig().environment(env).training(policy_distribution=chosen)
 
 
-def policy_of(kind, seed=0):
+def policy_of(kind, seed=0, **settings):
     """A policy with weights that make it differ from state to state."""
-    config = config_of(kind)
+    config = config_of(kind).training(**settings)
     env = gym.make(config.env)
     module = config.get_rl_module_spec(env=env, inference_only=True).build()
     rng = np.random.default_rng(seed)
@@ -83,6 +84,65 @@ def test_the_file_s_actions_are_those_of_evaluation_for_any_number_of_rows(kind,
     assert module.action_space.contains(found[0][0])
 
 
+def samples_of(kind, module, observations, noise):
+    """What evaluation draws where its generator gives these numbers (for a Gaussian, normal)."""
+    with torch.no_grad():
+        outputs = module.pi(torch.as_tensor(observations)).numpy().astype(np.float64)
+    std = None if module.std_parameter is None else module.std_parameter.detach().numpy()
+    distribution = module.distribution
+
+    class Given(np.random.Generator):
+        def random(self, shape):
+            return noise
+
+        def standard_normal(self, shape):
+            return scipy.special.ndtri(noise)
+
+    drawn = distribution.sample(outputs, std, Given(np.random.PCG64(0)))
+    return distribution.to_env(drawn)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [kind for kind in OUTPUTS if kind != "deterministic"])
+def test_the_sampled_file_s_actions_are_those_that_evaluation_draws(kind, tmp_path):
+    config, module, weights = policy_of(kind)
+    policy, description = config.exported_policy(weights, sampled=True)
+    assert (description["inputs"], description["action"]) == (["observations", "noise"], "sampled")
+    files._write_onnx(policy, description, tmp_path / "policy.onnx")
+    files._write_torchscript(policy, description, tmp_path / "policy.pt")
+    session = ort.InferenceSession(tmp_path / "policy.onnx")
+    script = torch.jit.load(str(tmp_path / "policy.pt"))
+    for rows in (1, 200):
+        observations = observations_of(module, rows)
+        noise = np.random.default_rng(2).random((rows, 1))
+        wanted = samples_of(kind, module, observations, noise)
+        found = session.run(["action"], {"observations": observations, "noise": noise})[0]
+        traced = script(torch.as_tensor(observations), torch.as_tensor(noise))[0].numpy()
+        assert found.dtype == wanted.dtype and found.shape == wanted.shape
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
+        np.testing.assert_allclose(traced, wanted, atol=1e-6)
+    assert len(np.unique(found)) > 1
+
+
+def test_a_deterministic_policy_has_nothing_to_sample():
+    config, _, weights = policy_of("deterministic")
+    _, description = config.exported_policy(weights, sampled=True)
+    assert (description["inputs"], description["action"]) == (["observations"], "most likely")
+
+
+def test_the_average_of_pi_is_what_is_exported():
+    config, module, weights = policy_of("gaussian", policy_average=7.0)
+    policy, _ = config.exported_policy(weights)
+    observations = torch.as_tensor(observations_of(module, 3))
+    with torch.no_grad():
+        _, mean, std = policy(observations)
+        average, own = module.pi_average(observations), module.pi(observations)
+    np.testing.assert_allclose(mean, 2 * torch.tanh(average.double()), atol=1e-6)
+    assert (mean - 2 * torch.tanh(own)).abs().min() > 1e-3
+    averaged = module.distribution.std(module.std_parameter_average.detach().double())
+    np.testing.assert_allclose(std[0], 2 * averaged, atol=1e-6)
+
+
 @pytest.fixture(scope="module")
 def trained(ray, tmp_path_factory):
     """A checkpoint of a moment's training on Pendulum."""
@@ -129,8 +189,9 @@ def test_the_command_s_file_returns_what_evaluate_measures(trained, rllib_here, 
 
 
 @pytest.mark.slow
-def test_the_page_s_loop_plays_the_file(trained, tmp_path, monkeypatch, capsys):
-    files.export(checkpoints.find_checkpoint(trained), tmp_path / "policy.onnx")
+@pytest.mark.parametrize("sampled", [True, False])
+def test_the_page_s_loop_plays_the_file(sampled, trained, tmp_path, monkeypatch, capsys):
+    files.export(checkpoints.find_checkpoint(trained), tmp_path / "policy.onnx", sampled=sampled)
     monkeypatch.chdir(tmp_path)
     (block,) = [b for b in pages.blocks("python") if "onnxruntime" in b.text]
     exec(compile(block.text, "docs/deployment.md", "exec"), {})

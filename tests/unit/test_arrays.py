@@ -10,6 +10,7 @@ from jax import numpy as jnp
 from rllib_geoffpac.maths import arrays
 from rllib_geoffpac.maths.moments import fresh_moments, running_mean, running_std, update_moments
 from rllib_geoffpac.maths.optimizers import adam_step, clip_by_norm, rmsprop_step, sgd_step
+from rllib_geoffpac.maths.plain_erf import plain_erf, plain_erfinv
 
 LIBRARIES = {"numpy": np.asarray, "torch": torch.tensor, "jax": jnp.asarray}
 
@@ -122,3 +123,11 @@ def test_clipping_is_that_of_torch(make, bound):
     torch.nn.utils.clip_grad_norm_([parameter], bound)
     clipped = np.asarray(clip_by_norm(make(gradient), bound))
     np.testing.assert_allclose(clipped, parameter.grad.numpy(), rtol=1e-12)
+
+
+def test_the_plain_error_function_and_its_inverse_are_those_of_scipy(make):
+    x = np.array([-7.0, -2.5, -1e-9, 0.0, 0.3, 1.0, 5.9])
+    np.testing.assert_allclose(np.asarray(plain_erf(make(x))), scipy.special.erf(x), atol=1e-14)
+    y = np.array([-1 + 2e-7, -0.99, -1e-12, 0.0, 1e-3, 0.5, 0.9999, 1 - 2e-7])
+    found = np.asarray(plain_erfinv(make(y)))
+    np.testing.assert_allclose(found, scipy.special.erfinv(y), rtol=1e-9)

@@ -62,10 +62,20 @@ class Counting(ConnectorV2):
         self.count = state["count"]
 
 
+class LongAgo(ConnectorV2):
+    """What was seen 100 steps ago; zeros where an episode, or what is kept of it, is shorter."""
+
+    def __call__(self, *, batch, episodes, **kwargs):
+        seen = [episode.get_observations(slice(-101, -100), fill=0.0)[0] for episode in episodes]
+        return {**batch, Columns.OBS: seen}
+
+
 class Standstill(ConnectorV2):
     """The action of the environment's middle, whatever pi wants."""
 
     def __call__(self, *, batch, episodes, **kwargs):
+        if isinstance(batch[Columns.ACTIONS], np.ndarray):  # alone: nothing took the batch apart
+            return {**batch, Columns.ACTIONS_FOR_ENV: np.zeros_like(batch[Columns.ACTIONS])}
         batch[Columns.ACTIONS_FOR_ENV] = {
             key: [np.zeros_like(action) for action in actions]
             for key, actions in batch[Columns.ACTIONS].items()

@@ -85,8 +85,10 @@ def check_config(config: dict[str, Any], run: str) -> None:
 
 
 def check_data(config: dict[str, Any]) -> None:
-    """The data set of ``input_`` is there; of a URI, that shows when it is read."""
+    """The data set of ``input_`` is there; elsewhere, that shows when it is read."""
     given: Any = config.get("input_")
+    if config.get("input_filesystem"):
+        return
     for path in given if isinstance(given, list) else [given]:
         if parse.is_data_path(path) and not storage.is_uri(path) and not os.path.exists(path):
             raise UserError(

@@ -267,7 +267,8 @@ def _override(experiment: Experiment, given: Overrides, several: bool) -> Experi
     if given.data is not None:
         config["input_"] = given.data
     for key in ("input_", "output"):
-        if is_data_path(config.get(key)):
+        on_this_machine = not config.get(f"{key.removesuffix('_')}_filesystem")
+        if on_this_machine and is_data_path(config.get(key)):
             config[key] = _expand(config[key])  # a trial's own folder is elsewhere
     checkpoint_config = dict(experiment.checkpoint_config)
     for key, value in (

@@ -62,8 +62,9 @@ class DataConfig(AlgorithmConfig):
 
     def _validate_data(self) -> None:
         """What can't be together with a data set."""
-        several = not isinstance(self.input_, str)
-        self.input_ = [*map(_absolute, self.input_)] if several else _absolute(self.input_)
+        if self.input_filesystem is None:  # else it says what a path means
+            several = not isinstance(self.input_, str)
+            self.input_ = [*map(_absolute, self.input_)] if several else _absolute(self.input_)
         if self.explores:
             self._value_error(
                 "`behavior` is 'noise', but the actions of logged data (`input_`) are fixed: use "

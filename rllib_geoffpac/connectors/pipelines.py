@@ -43,12 +43,20 @@ def make_env_to_module(config: Any, spaces: Spaces) -> ConnectorPipelineV2:
         ValueError: If it can't serve the observation space.
     """
     try:
-        return config.build_env_to_module_connector(spaces=_named(spaces))
+        pipeline = config.build_env_to_module_connector(spaces=_named(spaces))
     except AssertionError as error:  # RLlib's way to say what a piece needs
         raise ValueError(
             f"`env_to_module_connector` can't serve the observation space {spaces[0]} "
             f"({error or 'RLlib does not say why'}): choose other pieces, or another order."
         ) from error
+    if not pipeline.connectors:
+        raise ValueError(
+            "`add_default_connectors_to_env_to_module_pipeline` is False, and "
+            "`env_to_module_connector` gives no piece: leave the first one out, or give pieces "
+            "that make a batch of observations, such as RLlib's AddObservationsFromEpisodesToBatch "
+            "and BatchIndividualItems."
+        )
+    return pipeline
 
 
 def make_module_to_env(config: Any, spaces: Spaces) -> ConnectorPipelineV2:

@@ -31,6 +31,12 @@ _PARQUET = "read_parquet"
 _PATH_COLUMN = "path"
 _FSSPEC_NAMES = {"gcs": "gcs", "abs": "abfs"}
 _ROWS_AT_ONCE = 256
+_RESOURCES = {
+    *("parallelism", "override_num_blocks", "concurrency", "num_cpus", "num_gpus", "memory"),
+    *("resources", "accelerator_type", "label_selector", "fallback_strategy", "max_calls"),
+    *("runtime_env", "ray_remote_args"),
+}
+"""Arguments of Ray Data's `read_parquet` that say who reads, which is known here."""
 
 
 class FileData:
@@ -48,6 +54,7 @@ class FileData:
         """By part: a part of a parquet file is one of its row groups."""
         self._groups: list[int] = []
         if settings.read_method == _PARQUET:
+            _check_parquet_arguments(settings.read_method_kwargs)
             for path in list_files(settings):
                 count = _row_groups(settings, path)
                 self.files += [path] * count
@@ -209,17 +216,33 @@ def _filesystem(settings: DataSettings, path: str) -> tuple[Any, str]:
         return fs.FileSystem.from_uri(str(_expanded(path)))
     if isinstance(given, fs.FileSystem):
         return given, path
-    if given == "s3":
-        return fs.S3FileSystem(**kwargs), path.removeprefix("s3://")
-    if given in _FSSPEC_NAMES:
+    if given not in ("s3", *_FSSPEC_NAMES):
+        raise DataError(
+            f"`input_filesystem` is {given!r}; allowed is None, 's3', 'gcs', 'abs' or a "
+            "pyarrow.fs.FileSystem."
+        )
+    try:
+        if given == "s3":
+            return fs.S3FileSystem(**kwargs), path.removeprefix("s3://")
         import fsspec
 
         made = fsspec.filesystem(_FSSPEC_NAMES[given], **kwargs)
         return fs.PyFileSystem(fs.FSSpecHandler(made)), path
-    raise DataError(
-        f"`input_filesystem` is {given!r}; allowed is None, 's3', 'gcs', 'abs' or a "
-        "pyarrow.fs.FileSystem."
-    )
+    except (TypeError, ValueError, ImportError) as error:
+        raise DataError(
+            f"The file system {given!r} (`input_filesystem`) can't be had with the arguments "
+            f"{sorted(kwargs)} (`input_filesystem_kwargs`): {error}."
+        ) from error
+
+
+def _check_parquet_arguments(given: dict[str, Any]) -> None:
+    """What `read_parquet` may be told here: which columns; who reads them changes nothing."""
+    for key in sorted(given.keys() - _RESOURCES - {"columns"}):
+        raise DataError(
+            f"`input_read_method_kwargs` has {key!r}; allowed for 'read_parquet' is 'columns', and "
+            "what says who reads (such as 'override_num_blocks'), which changes nothing: files are "
+            "read in the order of their paths, by who needs them."
+        )
 
 
 def _row_groups(settings: DataSettings, path: str) -> int:
@@ -245,7 +268,9 @@ def _read_parquet(settings: DataSettings, path: str, group: int) -> Iterator[Bat
     try:
         with pq.ParquetFile(path, filesystem=filesystem) as file:
             for rows in file.iter_batches(
-                batch_size=_ROWS_AT_ONCE, row_groups=[group], **settings.read_method_kwargs
+                batch_size=_ROWS_AT_ONCE,
+                row_groups=[group],
+                columns=settings.read_method_kwargs.get("columns"),
             ):
                 block = pa.Table.from_batches([rows])
                 yield BlockAccessor.for_block(block).to_batch_format("numpy")

@@ -137,7 +137,9 @@ class PlainColumns:
         number: int = 0,
     ):
         self.number = number
-        self._schema, self._compressed = schema, compressed
+        # As in RLlib: who names the observations means the next ones as well.
+        also = ("new_obs",) if "obs" in compressed else ()
+        self._schema, self._compressed = schema, (*compressed, *also)
         self._ignore_final = ignore_final_observation
         self._open: list[dict[str, np.ndarray]] = []
         self._source = ""

@@ -5,9 +5,18 @@
 
 import numpy as np
 import pytest
-from connector_pieces import Counting, DoubledRewards, Pixels, Standstill, StructuredWalk
+from connector_pieces import (
+    Counting,
+    DoubledRewards,
+    LongAgo,
+    Pixels,
+    Standstill,
+    StructuredWalk,
+)
 from harness import Walk, built, digests, learner_of, stream_of, tiny_config, train
 from ray.rllib.connectors.env_to_module import (
+    AddObservationsFromEpisodesToBatch,
+    BatchIndividualItems,
     EnvToModulePipeline,
     FlattenObservations,
     MeanStdFilter,
@@ -142,6 +151,47 @@ def test_module_to_env_pieces_change_what_pi_s_actions_do(ray):
     weights, standing = j_pi(Standstill())
     assert weights == j_pi()[0], "the behaviour policy acts in training"
     assert standing != j_pi()[1]
+
+
+def test_pieces_can_take_the_place_of_the_default_ones(ray):
+    pieces = [AddObservationsFromEpisodesToBatch, BatchIndividualItems]
+    alone = connected(*pieces)
+    alone.env_runners(add_default_connectors_to_env_to_module_pipeline=False)
+    with built(alone) as algo:
+        assert [type(piece) for piece in algo.observer.env_to_module] == pieces
+        found = [result["weights_digest"] for result in train(algo, 2)]
+    assert found == digests(tiny_config(), 2)
+    nothing = tiny_config().env_runners(add_default_connectors_to_env_to_module_pipeline=False)
+    with pytest.raises(ValueError, match=r"env_to_module_pipeline` is False.*gives no piece"):
+        nothing.build_algo()
+
+
+def test_pieces_for_actions_can_take_the_place_of_the_default_ones(ray):
+    j_pi = []
+    for with_defaults in (True, False):
+        config = tiny_config().env_runners(
+            module_to_env_connector=lambda env, spaces: Standstill(),
+            add_default_connectors_to_module_to_env_pipeline=with_defaults,
+        )
+        config.evaluation(evaluation_interval=1, evaluation_duration=3)
+        with built(config) as algo:
+            j_pi.append(algo.train()["evaluation"]["env_runners"]["j_pi"])
+            pieces = list(algo.env_runner.pipelines["module_to_env_connector"])
+            assert (len(pieces) == 1) is not with_defaults
+    assert j_pi[0] == j_pi[1]
+
+
+def test_pieces_look_back_as_far_as_the_lookback_horizon(ray):
+    def seen(**lookback):
+        config = connected(LongAgo, env_config={"limit": 200, "end": 0.0}, length=140)
+        with built(config.env_runners(**lookback)) as algo:
+            (raw,) = stream_of(algo, 140)
+            (seen,) = algo.seen([raw])
+        return seen.observations[130], raw.observations[30]
+
+    found, expected = seen(episode_lookback_horizon=128)
+    np.testing.assert_array_equal(found, expected)
+    assert not seen()[0].any(), "the latest 64 steps are kept, and a few"
 
 
 def with_learner_pieces(*pieces, **more):

@@ -23,8 +23,9 @@ Where Ray is imported, the ``AlgorithmConfig`` itself is asked. It may have
   tells ``place``, ``episodes`` and ``steps``,
 * ``exported_policy(weights, sampled)``: the learned policy as a plain torch module with ``columns``
   (its inputs), ``noise_size`` and ``module``, and its description,
-* ``evaluate_on_data(weights, data, gamma_hat=, behavior=, deterministic=, updates=, seed=)``: what
-  logged data say, see :class:`rllib_geoffpac.offline_evaluation.evaluation.OfflineEvaluation`.
+* ``evaluate_on_data(weights, data, checkpoint=, gamma_hat=, behavior=, deterministic=, updates=,
+  seed=)``: what logged data say (``checkpoint``: where the connectors' state is), see
+  :class:`rllib_geoffpac.offline_evaluation.evaluation.OfflineEvaluation`.
 
 RLlib's own configs have none of these and are served in RLlib's way.
 """

@@ -70,22 +70,26 @@ def evaluate_logged(checkpoint: str, options: LoggedOptions) -> "tuple[Any, Offl
     with storage.local_copy(checkpoint) as folder:
         config = checkpoints.load_config(folder, options.weights_only)
         weights = checkpoints.load_weights(folder, options.weights_only)
-    estimate = getattr(config, "evaluate_on_data", None)
-    if estimate is None:
-        raise UserError(
-            f"--data can't evaluate a checkpoint of {config.algo_class.__name__}: the estimators "
-            "need the densities of this package's policies. Evaluate it in its environment, "
-            "without --data."
-        )
-    given = {
-        name: value
-        for name in ("gamma_hat", "behavior", "deterministic", "updates", "seed")
-        if (value := getattr(options, name)) is not None
-    }
-    try:
-        found = estimate(weights, options.data, **given)
-    except ValueError as error:
-        raise UserError(exception_summary(error)) from error
+        estimate = getattr(config, "evaluate_on_data", None)
+        if estimate is None:
+            raise UserError(
+                f"--data can't evaluate a checkpoint of {config.algo_class.__name__}: the "
+                "estimators need the densities of this package's policies. Evaluate it in its "
+                "environment, without --data."
+            )
+        given = {
+            name: value
+            for name in ("gamma_hat", "behavior", "deterministic", "updates", "seed")
+            if (value := getattr(options, name)) is not None
+        }
+        if options.weights_only:
+            checkpoints.check_connectors_are_stateless(folder)
+        else:
+            given["checkpoint"] = folder
+        try:
+            found = estimate(weights, options.data, **given)
+        except ValueError as error:
+            raise UserError(exception_summary(error)) from error
     return config, found
 
 

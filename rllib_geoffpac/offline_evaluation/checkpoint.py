@@ -10,16 +10,20 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
-from ray.rllib.core import DEFAULT_MODULE_ID
-from ray.rllib.env import INPUT_ENV_SINGLE_SPACES, INPUT_ENV_SPACES
 
 from rllib_geoffpac.checkpoints import read_config, read_weights, verify
+from rllib_geoffpac.connectors.pipelines import (
+    has_env_to_module,
+    has_module_to_env,
+    spaces_of,
+)
 from rllib_geoffpac.data import DataSet, DataSettings, LoggedEpisode, open_data_set
 from rllib_geoffpac.data.fitting import EpisodeFitter
 from rllib_geoffpac.data.survey import survey_data
 from rllib_geoffpac.envs.make_env import make_env
 from rllib_geoffpac.offline_evaluation.evaluation import OfflineEvaluation, evaluate_transitions
 from rllib_geoffpac.offline_evaluation.policies import ModulePolicy
+from rllib_geoffpac.offline_evaluation.seen import SeenEpisode
 from rllib_geoffpac.offline_evaluation.transitions import Transitions
 from rllib_geoffpac.validation import import_by_name
 
@@ -41,7 +45,13 @@ def evaluate_offline(checkpoint: str | Path, data: str, **options: Any) -> Offli
         -5.9
     """
     verify(checkpoint)
-    return evaluate_config(read_config(checkpoint), read_weights(checkpoint), data, **options)
+    return evaluate_config(
+        read_config(checkpoint),
+        read_weights(checkpoint),
+        data,
+        checkpoint=Path(checkpoint),
+        **options,
+    )
 
 
 def evaluate_config(
@@ -49,6 +59,7 @@ def evaluate_config(
     weights: Mapping[str, np.ndarray],
     data: str,
     *,
+    checkpoint: Path | None = None,
     gamma_hat: float | None = None,
     behavior: Any = None,
     deterministic: bool = False,
@@ -62,6 +73,8 @@ def evaluate_config(
         config: Of the algorithm that learned pi.
         weights: Names and arrays, as a checkpoint has them.
         data: Name of the data set.
+        checkpoint: The folder where the pieces of `env_to_module_connector` were saved; None:
+            they are as they were made.
         gamma_hat: Of J_gamma_hat; None: the config's.
         behavior: mu, as the setting of that name; None: the config's. Log-densities in the data
             come before "uniform".
@@ -73,14 +86,22 @@ def evaluate_config(
     Raises:
         ValueError: If the data, the settings and the weights do not fit each other.
     """
+    if has_module_to_env(config):
+        raise ValueError(
+            "`module_to_env_connector` changes pi's actions on their way into the environment, so "
+            "the densities of logged actions are not pi's: evaluate it by playing episodes."
+        )
     settings = replace(DataSettings.of(config), input_=data)
     spaces = _spaces(config, open_data_set(settings))
-    named = dict.fromkeys((DEFAULT_MODULE_ID, INPUT_ENV_SPACES, INPUT_ENV_SINGLE_SPACES), spaces)
-    module = config.get_rl_module_spec(spaces=named, inference_only=True).build()
+    module = config.get_rl_module_spec(
+        spaces=spaces_of(config, spaces), inference_only=True
+    ).build()
     module.set_state({name: weights[name] for name in module.get_state()})
     policy = ModulePolicy(module, deterministic)
     mu = config.behavior if behavior is None else behavior
     episodes, said = _episodes(settings, spaces, mu if policy.has_density else None, seed)
+    if has_env_to_module(config):
+        episodes = map(SeenEpisode(config, spaces, module, checkpoint), episodes)
     transitions = Transitions.of(episodes, config.gamma)
     interest_fn = getattr(config, "interest_fn", None)
     if isinstance(interest_fn, str):

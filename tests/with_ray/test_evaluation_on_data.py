@@ -1,14 +1,21 @@
 """`rllib evaluate --data` and `evaluate_offline`: a checkpoint's policy on logged data."""
 
+import copy
 import json
 import logging
 import sys
 
+import numpy as np
 import pytest
 from harness import built, tiny_config
 from logged_data import columns_of, walk_episodes, write_columns
+from ray.rllib.connectors.env_to_module import EnvToModulePipeline, MeanStdFilter
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
 from rllib_geoffpac import evaluate_offline
+from rllib_geoffpac.checkpoints import read_weights
+from rllib_geoffpac.compat import freeze_statistics
+from rllib_geoffpac.offline_evaluation.checkpoint import evaluate_config
 from rllib_geoffpac.offline_evaluation.evaluation import ESTIMATORS, FITTED_Q
 
 pytestmark = [pytest.mark.usefixtures("ray"), pytest.mark.slow]  # an algorithm and Ray Data
@@ -75,6 +82,52 @@ def test_the_command_prints_a_table_and_writes_json(place, rllib):
     assert all(estimator in text for estimator in ESTIMATORS)
     report = json.loads((place / "r.json").read_text())
     assert report["algorithm"] == "GeoffPAC" and len(report["estimates"]) == 15
+
+
+@pytest.fixture(scope="module")
+def normalised(tmp_path_factory, place):
+    """A checkpoint of a policy that sees normalised observations."""
+    folder = tmp_path_factory.mktemp("normalised") / "checkpoint"
+    config = tiny_config().env_runners(
+        env_to_module_connector=lambda env, spaces, device: MeanStdFilter()
+    )
+    with built(config) as algorithm:
+        algorithm.train()
+        algorithm.save_to_path(folder)
+    return folder
+
+
+def test_logged_observations_pass_the_connectors_as_they_were_saved(place, normalised):
+    pipeline = EnvToModulePipeline.from_checkpoint(
+        normalised / "env_runner/env_to_module_connector"
+    )
+    assert all(freeze_statistics(piece) for piece in pipeline.connectors if "Mean" in str(piece))
+
+    def seen(observation):
+        episode = SingleAgentEpisode()
+        episode.add_env_reset(observation)
+        batch = pipeline(
+            episodes=[episode], batch={}, rl_module=None, explore=False, shared_data={}
+        )
+        return np.asarray(batch["obs"][0], np.float32)
+
+    raw = walk_episodes(20)
+    for episode in (passed := copy.deepcopy(raw)):
+        episode["observations"] = np.array([seen(o) for o in episode["observations"]])
+    assert np.abs(passed[0]["observations"] - raw[0]["observations"]).max() > 0.1
+    for name, episodes in (("raw", raw), ("passed", passed)):
+        write_columns(normalised.parent / name, columns_of(episodes), rows_per_file=1000)
+    got = evaluate_offline(normalised, str(normalised.parent / "raw"), updates=5)
+    want = evaluate_config(
+        tiny_config(), read_weights(normalised), str(normalised.parent / "passed"), updates=5
+    )
+    assert repr(got) == repr(want)
+
+
+def test_actions_that_a_connector_changes_have_no_density(place):
+    config = tiny_config().env_runners(module_to_env_connector=lambda env, spaces, device: [])
+    with pytest.raises(ValueError, match="`module_to_env_connector` changes pi's actions"):
+        evaluate_config(config, read_weights(place / "checkpoint"), str(place / "data"))
 
 
 @pytest.mark.parametrize(

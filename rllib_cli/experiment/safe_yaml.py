@@ -1,8 +1,8 @@
 """YAML that never runs code, with the numbers people mean.
 
 On top of ``yaml.SafeLoader``: every tag is refused, a key written twice is an error instead of a
-silent choice, and ``1e-3`` or ``1e6`` are numbers (YAML 1.1, which PyYAML implements, reads them as
-text because they lack a dot).
+silent choice (one that ``<<`` merges may be written again, as YAML says), and ``1e-3`` or ``1e6``
+are numbers (YAML 1.1, which PyYAML implements, reads them as text because they lack a dot).
 """
 
 import re
@@ -18,6 +18,7 @@ _MAX_DEPTH = 40
 _MAX_NODES = 100_000
 
 _ANY_KEYS = "env_config"
+_MERGE = "tag:yaml.org,2002:merge"
 
 _EXPONENT = re.compile(r"^[-+]?[0-9][0-9_]*(?:\.[0-9_]*)?[eE][-+]?[0-9]+$")
 
@@ -37,20 +38,30 @@ class _Loader(yaml.SafeLoader):
         self.check_tag(node)
         return super().construct_object(node, deep=deep)
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
-        self.flatten_mapping(node)
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        # Here, because a merge moves the keys of another mapping into this one later.
+        node = super().compose_mapping_node(anchor)
         seen: dict[Any, int] = {}
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key_node, yaml.ScalarNode):
+                continue
+            merges = key_node.tag == _MERGE
+            key = key_node.value if merges else self.construct_object(key_node, deep=True)
             line = key_node.start_mark.line + 1
-            if type(key) not in (str, int):
-                raise UserError(f"line {line}: {_not_text(key)}")
             if key in seen:
                 raise UserError(
                     f"line {line}: the key {key!r} was already given on line {seen[key]}. "
                     "Keep one of the two."
                 )
             seen[key] = line
+        return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
+        self.flatten_mapping(node)
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if type(key) not in (str, int):
+                raise UserError(f"line {key_node.start_mark.line + 1}: {_not_text(key)}")
         return super().construct_mapping(node, deep=deep)
 
 

@@ -12,6 +12,7 @@ from rllib_cli.experiment.parse import Experiment
 
 SPEC_FILE = "experiment.json"
 LOG_FILE = "rllib.log"
+INTEGER_KEYS = "integer_keys"
 _TUNER_FILE = "tuner.pkl"
 
 
@@ -66,7 +67,28 @@ def spec_of(experiment: Experiment) -> dict[str, Any]:
         "metric": metric,
         "mode": mode,
     }
+    integers = sorted(_integer_keys(experiment.config))
+    if integers:
+        spec[INTEGER_KEYS] = integers
     return json.loads(json.dumps(spec, default=str))
+
+
+def _integer_keys(value: Any) -> set[int]:
+    """The integers that are keys somewhere in a value: JSON has text only."""
+    if isinstance(value, dict):
+        own = {key for key in value if type(key) is int}
+        return own.union(*map(_integer_keys, value.values()))
+    if isinstance(value, list | tuple):
+        return set().union(*map(_integer_keys, value))
+    return set()
+
+
+def with_integer_keys(value: Any, spec: dict[str, Any]) -> Any:
+    """A value that was read as JSON, with the keys that are integers in the experiment."""
+    integers = {str(key): key for key in spec.get(INTEGER_KEYS, ())}
+    if isinstance(value, dict):
+        return {integers.get(k, k): with_integer_keys(v, spec) for k, v in value.items()}
+    return [with_integer_keys(v, spec) for v in value] if isinstance(value, list) else value
 
 
 def _check_same_experiment(experiment: Experiment) -> None:

@@ -132,7 +132,7 @@ def _config_from_json(checkpoint: Path) -> Any:
         if key in _CODE_OF_ROLLOUTS and is_reference(written.get(key)):
             kept[key] = written[key]
         elif is_kept_as_text(key) or (is_data and key not in _CODE_OF_TRAINING):
-            kept[key] = value
+            kept[key] = folders.with_integer_keys(value, spec)
         # Other code is in JSON as text that cannot be read back; a rollout needs none of it.
     return default.update_from_dict(settings.for_rllib(kept))
 

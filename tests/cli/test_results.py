@@ -6,9 +6,12 @@ import pickle
 
 import numpy as np
 import pytest
+import yaml
 
+from rllib_cli import folders
 from rllib_cli.errors import UserError
 from rllib_cli.evaluate import checkpoints
+from rllib_cli.experiment import parse as experiments
 from rllib_cli.plot import drawing, plots
 from rllib_cli.results import reading, statistics
 from rllib_geoffpac.checkpoints import FORMAT
@@ -242,3 +245,16 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
     for weights_only in (False, True):
         with pytest.raises(UserError, match="damaged"):
             checkpoints.load_weights(tmp_path, weights_only)
+
+
+def test_integer_keys_of_an_environment_survive_json(tmp_path):
+    env_config = {"rooms": {1: "kitchen", "two": [{2: 3}]}, 7: 8}
+    settings = {"env": "CartPole-v1", "env_config": env_config}
+    (experiment,) = experiments.parse(
+        yaml.dump({"run": {"run": "ACE", "config": settings}}), "file"
+    )
+    folders.write_spec(str(tmp_path), folders.spec_of(experiment))
+    (tmp_path / "trial" / "checkpoint").mkdir(parents=True)
+    (tmp_path / "trial" / "params.json").write_text(json.dumps(settings))  # as Tune does
+    config = checkpoints.load_config(tmp_path / "trial" / "checkpoint", weights_only=True)
+    assert config.env_config == env_config

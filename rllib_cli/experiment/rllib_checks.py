@@ -263,28 +263,38 @@ def fit_env_runners(
 
 
 def check_trial_resources(
-    trials: list[Trial], available: dict[str, float] | None = None, what: str = "this machine"
+    trials: list[Trial], available: dict[str, float] | None = None, *, of_cluster: bool = False
 ) -> None:
     """A trial that asks for more than there is would wait for ever.
 
     Args:
         trials: The resolved trials.
         available: CPUs, GPUs and custom resources that Ray will have; None for this machine.
-        what: Who has them, for the message.
+        of_cluster: Whether a running cluster (``--ray-address``) has them, not a Ray of this
+            command's.
     """
     if available is None:
         available = {"CPU": checks.available_cpus(), "GPU": checks.available_gpus()}
     for trial in trials:
         for kind, needed in trial.resources.items():
-            if needed > available.get(kind, 0):
-                raise UserError(
-                    f"A trial needs {needed:g} {kind}s (main process, env runners, evaluation env "
-                    f"runners, learners), but {what} has {available.get(kind, 0):g}. Lower "
-                    "num_env_runners, evaluation_num_env_runners or num_learners, let processes "
-                    f"share the cores (--ray-num-cpus {math.ceil(needed)}), or use a cluster with "
-                    "--ray-address."
-                    if kind == "CPU"
-                    else f"A trial needs {needed:g} {kind}s, but {what} has "
-                    f"{available.get(kind, 0):g}. Lower num_gpus_per_learner or "
-                    "num_gpus_per_env_runner, or use a cluster with --ray-address."
-                )
+            there = available.get(kind, 0)
+            if needed > there:
+                raise UserError(_too_few(kind, needed, there, of_cluster))
+
+
+def _too_few(kind: str, needed: float, there: float, of_cluster: bool) -> str:
+    """What is missing, and what helps: on this machine, or in a cluster that runs already."""
+    what, who = f"{kind}s", "the cluster" if of_cluster else "this machine"
+    share = f"let processes share the cores (--ray-num-cpus {math.ceil(needed)}), "
+    if of_cluster:
+        share = "let env runners share CPUs (num_cpus_per_env_runner: 0.5), "
+    if kind == "CPU":
+        what = "CPUs (main process, env runners, evaluation env runners, learners)"
+        advice = f"Lower num_env_runners, evaluation_num_env_runners or num_learners, {share}"
+    elif kind == "GPU":
+        advice = "Lower num_gpus_per_learner or num_gpus_per_env_runner, "
+    else:
+        what = f"of the custom resource {kind!r}"
+        advice = "Correct its name or lower the amount (custom_resources_per_env_runner, ...), "
+    elsewhere = "or add nodes to it" if of_cluster else "or use a cluster with --ray-address"
+    return f"A trial needs {needed:g} {what}, but {who} has {there:g}. {advice}{elsewhere}."

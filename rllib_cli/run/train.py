@@ -138,7 +138,7 @@ def _train(experiments: list[Experiment], options: RunOptions, screen: Screen) -
         if options.ray_address is not None:
             for plan in plans:
                 rllib_checks.check_trial_resources(
-                    plan.trials, ray.cluster_resources(), "the cluster"
+                    plan.trials, ray.cluster_resources(), of_cluster=True
                 )
         for plan in plans:
             ended, outcome = _run(plan, options, screen)

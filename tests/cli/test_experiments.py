@@ -1,5 +1,7 @@
 """Reading experiments: YAML, options, search spaces."""
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -26,6 +28,43 @@ from rllib_cli.experiment.parse import Experiment, Overrides
 def test_numbers_are_what_people_mean(text, value):
     loaded = safe_yaml.loads(text, "test")
     assert loaded == value and type(loaded) is type(value)
+
+
+def test_a_merged_key_may_be_written_again():
+    text = """
+    base: &base {lr: 1, gamma: 2}
+    other: &other
+      <<: *base
+      lr: 3
+    both: {<<: [*other, *base], gamma: 4}
+    """
+    loaded = safe_yaml.loads(text, "test")
+    assert loaded["other"] == {"lr": 3, "gamma": 2}
+    assert loaded["both"] == {"lr": 3, "gamma": 4}
+
+
+@pytest.mark.parametrize(
+    "text", ["{a: 1, a: 2}", "{x: &b {a: 1}, y: {<<: *b, a: 2, a: 3}}", "{1: a, 0x1: b}"]
+)
+def test_a_key_that_is_written_twice_is_refused(text):
+    with pytest.raises(UserError, match="was already given on line 1"):
+        safe_yaml.loads(text, "test")
+
+
+def test_a_cluster_that_is_too_small_gets_advice_that_helps_there():
+    from rllib_cli.experiment import rllib_checks
+
+    def told(resources, **where):
+        with pytest.raises(UserError) as refusal:
+            trial = SimpleNamespace(resources=resources)
+            rllib_checks.check_trial_resources([trial], {"CPU": 2.0}, **where)
+        return str(refusal.value)
+
+    here, there = told({"CPU": 3.0}), told({"CPU": 3.0}, of_cluster=True)
+    assert "this machine has 2" in here and "--ray-num-cpus 3" in here
+    assert "the cluster has 2" in there and "num_cpus_per_env_runner: 0.5" in there
+    assert "add nodes" in there and "--ray" not in there
+    assert "'arm'" in told({"arm": 1.0}, of_cluster=True)
 
 
 @settings(max_examples=150, deadline=None)

@@ -199,6 +199,11 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
             self.output_writer.add(episode for part in fragments for episode in part.episodes)
         if not self.diverged:
             self._learn(fragments)
+        if self.diverged and self.config.min_train_timesteps_per_iteration:
+            # RLlib would wait for ever for steps that nobody learns from any more.
+            config = self.config.copy(copy_frozen=False)
+            config.min_train_timesteps_per_iteration = 0
+            self.config = config
         self._log_sampling(fragments)
 
     def _learn(self, fragments: list[Fragment]) -> None:
@@ -274,7 +279,11 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
             self.weights_taken.set()
         self.data_sources.clear()
         self.speed = IterationSpeed()
-        results = super().step()
+        config = self.config
+        try:
+            results = super().step()
+        finally:
+            self.config = config
         self.speed.report(results)
         results[ENV_RUNNER_RESULTS].update(self.stream.events)
         if self.survey is not None:

@@ -148,6 +148,26 @@ def test_a_diverged_trial_ends_with_its_last_finite_weights(ray, kernel):
     assert result["diverged"] and result["done"]
 
 
+class Tired(Walk):
+    """Fails in the end, instead of going on for ever."""
+
+    steps = 0
+
+    def step(self, action):
+        Tired.steps += 1
+        assert Tired.steps < 2000, "the iteration does not end"
+        return super().step(action)
+
+
+def test_an_iteration_of_a_diverged_learner_ends(ray):
+    """RLlib waits for `min_train_timesteps_per_iteration`, which nobody will reach any more."""
+    config = tiny_config(actor_lr=1e30, value_lr=1e30, grad_clip=None).environment(Tired)
+    config.reporting(min_train_timesteps_per_iteration=1000)
+    with built(config) as algo:
+        assert [result["diverged"] for result in train(algo, 2)] == [True, True]
+        assert algo.config.min_train_timesteps_per_iteration == 1000
+
+
 def test_a_resumed_run_goes_on_counting_its_events(ray, tmp_path):
     """Every restore simulates the lanes' current episodes again: five events more."""
     config = tiny_config().evaluation(evaluation_interval=1, evaluation_duration=1)

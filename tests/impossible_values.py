@@ -75,6 +75,7 @@ EMPHATIC = {
     "policy_delay": [0, *COUNT],
     "clip_action_values": ["yes", 1, None],
     "actor_ascends": ["both", None, True],
+    "conservatism": [-0.1, NAN, "0.05", True, None],
     "learning_gamma": [1.1, -0.1, NAN, "0.98", True],
     "policy_average": POSITIVE,
     "value_baseline": ["mean", True, 0.0],

@@ -123,7 +123,10 @@ class ActionValueReference(ReferenceLearner):
                 interest = self.interest(batch[k].chain_successor)
                 worth = interest * self.within(float(lowest[k])) + float(later[k])
                 q_u_target.append(config.gamma_hat * worth)
-        self.descend("q", self.twins("q", states, actions), q_target)
+        own = None
+        if config.conservatism:
+            own = self.draw(states, noise, [t.detach() for t in self.pi.tensors])
+        self.descend("q", self.twins("q", states, actions), q_target, states, own)
         if "q_u" in self.critics:
             said = self.twins("q_u", states, actions)[:, chain]
             self.descend("q_u", said, q_u_target)
@@ -131,10 +134,18 @@ class ActionValueReference(ReferenceLearner):
         if "m" in self.critics:
             self.critics["m"].descend(self.emphasis_gradients(batch))
 
-    def descend(self, name, said, target):
+    def descend(self, name, said, target, states=None, own=None):
         network, count = self.critics[name], max(1, len(target))
         errors = said - torch.tensor(target, dtype=torch.float64)
         loss = (errors**2).sum() / count
+        if own is not None:
+            spread = sum(abs(y - sum(target) / count) for y in target) / count
+            loss += (
+                2
+                * self.config.conservatism
+                * spread
+                * ((self.twins(name, states, own) - said).sum() / count)
+            )
         network.descend(torch.autograd.grad(loss, network.tensors))
 
     # Actor ---------------------------------------------------------------------------------

@@ -43,6 +43,7 @@ def value_checks(config: Any) -> list[tuple[str, bool, str]]:
         ("policy_delay", *is_count(config.policy_delay, 1)),
         ("clip_action_values", isinstance(config.clip_action_values, bool), "true or false"),
         ("actor_ascends", *is_choice(config.actor_ascends, "first", "lower")),
+        ("conservatism", is_number(config.conservatism, 0), non_negative),
         (
             "learning_gamma",
             config.learning_gamma is None or is_number(config.learning_gamma, 0, 1),

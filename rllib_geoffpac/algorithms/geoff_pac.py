@@ -84,6 +84,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         self.policy_delay = 2
         self.clip_action_values = False
         self.actor_ascends = "first"
+        self.conservatism = 0.0
         self.learning_gamma: float | None = None
         self.policy_average: float | None = None
         # Departures from the paper, off by default.
@@ -138,6 +139,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         policy_delay: int = NotProvided,
         clip_action_values: bool = NotProvided,
         actor_ascends: str = NotProvided,
+        conservatism: float | list = NotProvided,
         learning_gamma: float | list | None = NotProvided,
         policy_average: float | list | None = NotProvided,
         value_baseline: str | None = NotProvided,
@@ -210,6 +212,9 @@ class GeoffPACConfig(LaneAlgorithmConfig):
                 highest, or r itself where that is farther out. It keeps Q from diverging.
             actor_ascends: With critic="action_value", "first": the first of the two critics, as
                 TD3; "lower": the lower one in every state and action, which is more careful.
+            conservatism: With critic="action_value", presses Q down by this much, in units of the
+                spread of its targets, times pi / mu - 1: where pi acts more often than the data.
+                0: not at all.
             learning_gamma: The discount of everything that learns, where J_pi keeps `gamma`; a
                 lower one makes the critics overestimate less. None: `gamma`.
             policy_average: p: what acts in evaluation, in exports and for RLlib's inference is an
@@ -307,6 +312,11 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         return self.critic == "action_value"
 
     @property
+    def is_conservative(self) -> bool:
+        """Whether Q is pressed down where pi acts more often than the data."""
+        return self.uses_action_values and largest(self.conservatism) > 0
+
+    @property
     def replays_interest(self) -> bool:
         """Whether replayed transitions need i(S_t), and any need i(S_{t+1})."""
         return (
@@ -364,6 +374,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             num_actor_replayed=self.actor_replay_batch_size * self.num_lanes,
             controls_overlap=self.overlap_target is not None,
             ascends_lower=self.actor_ascends == "lower",
+            is_conservative=self.is_conservative,
         )
 
     def numbers(self) -> dict[str, float]:
@@ -373,6 +384,8 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         numbers = {key: float(getattr(self, key)) for key in (*traces, *others)}
         if self.overlap_target is not None:
             numbers["overlap_target"] = self.overlap_target
+        if self.is_conservative:
+            numbers["conservatism"] = self.conservatism
         return numbers | {"trace_gamma_hat": self.gamma_hat or self.overlap_gamma_hat}
 
     @override(LaneAlgorithmConfig)

@@ -25,6 +25,11 @@ def combination_checks(config: Any) -> list[tuple[str, bool, str]]:
             "'td' with critic='action_value', which has no V to estimate",
         ),
         (
+            "conservatism",
+            not _above_0(config.conservatism) or _has_q(config),
+            "0 with critic='state_value', which has no values of actions to press down",
+        ),
+        (
             "overlap_coeff",
             config.overlap_coeff == 0 or not _weighted(config),
             "0 with view='forward', emphasis='truncated', actor replay or action values, which "

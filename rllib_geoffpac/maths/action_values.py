@@ -53,6 +53,24 @@ def counterfactual_action_value_loss(values: Sequence[Array], target: Array, val
     return squares.sum() / (count + (count == 0))
 
 
+def conservative_loss(
+    own: Sequence[Array], taken: Sequence[Array], target: Array, conservatism: Array
+) -> Array:
+    """2 b sum_k mean [Q_k(S, a) - Q_k(S, A)], b = conservatism mean |y - mean y|.
+
+    With the squares of `critic_loss` it has its minimum at Q(s, a) = y - b (pi(a|s) / mu(a|s) - 1):
+    Q is pressed down where pi acts more often than the data, and by as much up where it acts less.
+
+    Args:
+        own: K times [N], Q_k(S, a) with a drawn from pi(.|S).
+        taken: K times [N], Q_k(S, A) of the data.
+        target: [N] y, without gradient.
+        conservatism: How much, in units of the targets' spread; 0: nothing.
+    """
+    gap = sum((high - low).mean() for high, low in zip(own, taken, strict=True))
+    return 2 * conservatism * abs(target - target.mean()).mean() * gap
+
+
 def worth_scale(worth: Array) -> Array:
     """mean |x - mean x| over the batch [N], the unit in which the overlap force counts.
 

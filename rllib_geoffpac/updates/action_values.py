@@ -8,6 +8,8 @@ pi'(.|S_{t+1}) (Discrete: the sum over all actions):
     on the current transitions and the replayed ones together
       Q_k     to  R_{t+1} + gamma_{t+1} min_k Q'_k(S_{t+1}, a')
               (`clip_action_values`: clipped to what returns can be, as Q' in Q_u's target is)
+              (`conservatism`: and down where pi acts more often than the data, see
+              `maths.action_values.conservative_loss`)
       Q_u,k   to  gamma_hat [i(S_{t+1}) min_k Q'_k(S_{t+1}, a') + min_k Q_u'_k(S_{t+1}, a')]
       C       by its own rule
     every `policy_delay` updates, on the current transitions and `actor_replay_batch_size` replayed
@@ -64,7 +66,10 @@ class ActionValueUpdate(EmphaticUpdate):
         batch = _joined(inputs)
         noise = None if inputs.noise is None else inputs.noise[: len(batch.rewards)]
         next_action = networks.action(batch.next_observations, noise, target=True)
-        return self.learn_critics(networks, batch, inputs.numbers, next_action)
+        own_action = None
+        if self.settings.is_conservative:
+            own_action = networks.action(batch.observations, noise)
+        return self.learn_critics(networks, batch, inputs.numbers, next_action, own_action)
 
     def values(self, networks: Networks, observations: Array, noise: Array | None) -> Array:
         """Q_1(S, a), a from pi(.|S): an estimate of V(S) [N]."""

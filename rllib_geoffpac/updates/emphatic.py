@@ -98,6 +98,7 @@ class EmphaticUpdate:
         batch: Transitions,
         numbers: Mapping[str, Array],
         next_action: Array | None = None,
+        own_action: Array | None = None,
     ) -> dict[str, Array]:
         """One step of every critic down its rule; returns their losses before it."""
         rho = ratios(networks, batch, numbers)[1]
@@ -112,6 +113,7 @@ class EmphaticUpdate:
             settings.uses_density_ratio,
             settings.vtrace_length,
             next_action,
+            own_action,
         )
         return {
             function.loss: networks.learn(function.name, partial(function.rule, given=given))

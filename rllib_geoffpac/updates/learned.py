@@ -10,7 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
-from rllib_geoffpac.maths.action_values import counterfactual_action_value_loss, lower
+from rllib_geoffpac.maths.action_values import (
+    conservative_loss,
+    counterfactual_action_value_loss,
+    lower,
+)
 from rllib_geoffpac.maths.arrays import Array, namespace, stop_gradient
 from rllib_geoffpac.maths.density_ratio import (
     clip_density_ratio,
@@ -47,6 +51,7 @@ class Given(NamedTuple):
         vtrace_length: n of V-trace.
         next_action: [N, k] a' of pi's target copy in S_{t+1}, for action values; see
             `PolicyDistribution.differentiable_action`.
+        own_action: [N, k] a of pi in S_t, where Q is conservative.
     """
 
     networks: Networks
@@ -57,6 +62,7 @@ class Given(NamedTuple):
     uses_density_ratio: bool
     vtrace_length: int
     next_action: Array | None = None
+    own_action: Array | None = None
 
 
 class LearningRule(Protocol):
@@ -209,14 +215,18 @@ def emphasis_rule(emphasis: Function, given: Given) -> tuple[Array, Array]:
 def action_value_rule(action_value: Function, given: Given) -> tuple[Array, Array]:
     """Q: sum_k (Q_k(S_t, A_t) - y_t)^2, y_t = R_{t+1} + gamma_{t+1} min_k Q'_k(S_{t+1}, a').
 
-    y_t is clipped to `target_low` and `target_high`, where they are among the numbers.
+    y_t is clipped to `target_low` and `target_high`, where they are among the numbers; with
+    `conservatism` there is a penalty for the values of pi's own actions.
     """
     batch, networks = given.batch, given.networks
     following = networks("q", batch.next_observations, given.next_action, target=True)
     target = _clipped(q_target(batch.rewards, batch.discount, following), given.numbers)
-    taken = networks.encode(batch.actions, batch.rewards)
-    loss = critic_loss(action_value(batch.observations, taken), target)
-    return loss, loss
+    taken = action_value(batch.observations, networks.encode(batch.actions, batch.rewards))
+    loss = critic_loss(taken, target)
+    if given.own_action is None:
+        return loss, loss
+    own = action_value(batch.observations, given.own_action)
+    return loss + conservative_loss(own, taken, target, given.numbers["conservatism"]), loss
 
 
 def _clipped(value: Array, numbers: Mapping[str, Array]) -> Array:

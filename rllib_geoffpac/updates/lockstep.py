@@ -36,6 +36,7 @@ class EmphaticSettings:
         num_actor_replayed: How many of the replayed transitions the actor learns from.
         controls_overlap: Whether there is an `overlap_target`.
         ascends_lower: Whether the actor ascends the lower of two action values, not the first.
+        is_conservative: Whether Q is pressed down where pi acts more often than the data.
     """
 
     functions: tuple[LearnedFunction, ...]
@@ -50,6 +51,7 @@ class EmphaticSettings:
     num_actor_replayed: int = 0
     controls_overlap: bool = False
     ascends_lower: bool = False
+    is_conservative: bool = False
 
     @property
     def weights_scores(self) -> bool:

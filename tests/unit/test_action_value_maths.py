@@ -2,15 +2,18 @@
 
 import numpy as np
 import pytest
+import torch
 from array_libraries import assert_same, every_library
 
 from rllib_geoffpac.lanes.seeding import action_noise
 from rllib_geoffpac.maths.action_values import (
+    conservative_loss,
     counterfactual_action_value_loss,
     lower,
     return_range,
     worth_scale,
 )
+from rllib_geoffpac.maths.deterministic import critic_loss
 
 FIRST, SECOND = np.array([1.0, -2.0, 3.0]), np.array([0.5, -1.0, 4.0])
 TARGET = np.array([0.0, 1.0, 1.0])
@@ -31,6 +34,43 @@ def test_cut_transitions_are_left_out_of_the_mean():
 def test_the_scale_is_the_mean_deviation_and_never_zero():
     assert worth_scale(np.array([1.0, 3.0, 5.0])) == pytest.approx(4 / 3)
     assert worth_scale(np.full(3, 7.0)) == 1
+
+
+def conservative_minimum(penalty) -> tuple[np.ndarray, np.ndarray]:
+    """Where both losses are least over a table of Q, for pairs as often as mu and pi take them.
+
+    Returns:
+        The minimum, and y - b (pi / mu - 1) [4, 3].
+    """
+    mu, pi = (torch.tensor(p, dtype=torch.float64) for p in ([0.5, 0.3, 0.2], [0.1, 0.3, 0.6]))
+    y = torch.from_numpy(np.random.default_rng(0).normal(size=(4, 3)))
+    taken, own = (np.repeat(np.arange(3), (10 * p).round().int()) for p in (mu, pi))
+    table = torch.zeros(4, 3, dtype=torch.float64, requires_grad=True)
+    target, said, drawn = (t.reshape(-1) for t in (y[:, taken], table[:, taken], table[:, own]))
+    loss = critic_loss([said], target) + penalty([drawn], [said], target, 0.7)
+    (gradient,) = torch.autograd.grad(loss, [table])
+    b = 0.7 * (target - target.mean()).abs().mean()
+    # A parabola over every entry, as steep as mu is large: one Newton step leads to its bottom.
+    return (-gradient / (2 * mu / 4)).numpy(), (y - b * (pi / mu - 1)).numpy()
+
+
+def test_conservative_values_are_lower_by_the_excess_of_pi_over_mu():
+    np.testing.assert_allclose(*conservative_minimum(conservative_loss), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        lambda own, taken, y, c: conservative_loss(taken, own, y, c),
+        lambda own, taken, y, c: conservative_loss(own, [0 * taken[0]], y, c),
+        lambda own, taken, y, c: conservative_loss(own, taken, y, c) / 2,
+        lambda own, taken, y, c: 2 * c * (own[0].mean() - taken[0].mean()),
+    ],
+    ids=["swapped", "without the data", "half", "not in units of the spread"],
+)
+def test_every_mistake_in_the_penalty_shows(mutant):
+    minimum, expected = conservative_minimum(mutant)
+    assert abs(minimum - expected).max() > 0.1
 
 
 @pytest.mark.parametrize(
@@ -57,6 +97,11 @@ def test_every_array_library_gives_the_same(library):
     assert_same(library, loss, FIRST, SECOND, TARGET, valid)
     assert_same(library, lambda *values: lower(values), FIRST, SECOND)
     assert_same(library, worth_scale, FIRST)
+
+    def penalty(first, second, target):
+        return conservative_loss([first, second], [second, first + 1], target, 0.3)
+
+    assert_same(library, penalty, FIRST, SECOND, TARGET)
 
 
 def test_the_noise_of_a_lockstep_depends_on_nothing_but_seed_and_lockstep():

@@ -217,6 +217,7 @@ CASES = {
             "policy_distribution": "truncated_gaussian",
             "clip_action_values": True,
             "actor_ascends": "lower",
+            "conservatism": 0.1,
             "policy_average": 2,
         },
         {},

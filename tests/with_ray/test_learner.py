@@ -209,6 +209,7 @@ CONFIGS = {
         "action_value_lr": 0.2,
         "clip_action_values": True,
         "actor_ascends": "lower",
+        "conservatism": 0.3,
         "policy_average": 3.0,
     },
     "forward view, soft copies": {

@@ -16,7 +16,11 @@ from ray.rllib.utils.checkpoints import Checkpointable
 from ray.rllib.utils.debug import update_global_seed_if_necessary
 
 from rllib_geoffpac.connectors.pipelines import spaces_of
-from rllib_geoffpac.env_runners.callbacks import RunnerCallbacks
+from rllib_geoffpac.env_runners.callbacks import (
+    RunnerCallbacks,
+    WatchedLane,
+    WatchedRecordingLane,
+)
 from rllib_geoffpac.env_runners.incarnation import Incarnated
 from rllib_geoffpac.envs.make_env import make_env
 from rllib_geoffpac.lanes.behavior import BehaviorPolicy, make_behavior
@@ -87,15 +91,20 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
             partial(make_env, config, self.worker_index or 0, self.num_workers or 0), index
         )
         failures = config.max_env_failures_in_a_row if config.restart_failed_sub_environments else 0
+        watched = self.callbacks.see_episodes
         if config.output is not None:
-            return RecordingLane(
+            recording_class = WatchedRecordingLane if watched else RecordingLane
+            return recording_class(
                 lambda: EpisodeRecorder(env_factory()),
                 self._make_behavior,
                 config.seed,
                 lane,
                 failures,
             )
-        return self.lane_class(env_factory, self._make_behavior, config.seed, lane, failures)
+        lane_class = self.lane_class
+        if watched and lane_class is SimulatedLane:  # noise around pi has no known density
+            lane_class = WatchedLane
+        return lane_class(env_factory, self._make_behavior, config.seed, lane, failures)
 
     def _make_behavior(self, env: gym.Env) -> BehaviorPolicy:
         return make_behavior(self.config.behavior, env)

@@ -13,9 +13,13 @@ from typing import Any
 import gymnasium as gym
 from ray.rllib.callbacks.callbacks import RLlibCallback
 from ray.rllib.callbacks.utils import make_callback
+from ray.rllib.core.columns import Columns
 from ray.rllib.env.env_context import EnvContext
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.utils import force_list
+
+from rllib_geoffpac.lanes.recording import RecordingLane
+from rllib_geoffpac.lanes.simulated import SimulatedLane
 
 EPISODE_HOOKS = ("on_episode_created", "on_episode_start", "on_episode_step", "on_episode_end")
 _ENV_HOOK, _SAMPLE_HOOK = "on_environment_created", "on_sample_end"
@@ -51,6 +55,11 @@ class RunnerCallbacks:
     def __bool__(self) -> bool:
         return bool(self.hooks)
 
+    @property
+    def see_episodes(self) -> bool:
+        """Whether any of them gets episodes."""
+        return bool(self.hooks & {*EPISODE_HOOKS, _SAMPLE_HOOK})
+
     def watched(self, make_env: Callable[[], gym.Env], index: int) -> Callable[[], gym.Env]:
         """Makes the same environments, which tell what happens in them if anybody wants to know."""
         if not self.hooks:
@@ -58,7 +67,7 @@ class RunnerCallbacks:
 
         def make() -> gym.Env:
             env = make_env()
-            if self.hooks & {*EPISODE_HOOKS, _SAMPLE_HOOK}:
+            if self.see_episodes:
                 env = WatchedEnv(env, self, index)
             self.envs.put(index, env)
             config, worker = self.runner.config, self.runner.worker_index or 0
@@ -149,10 +158,15 @@ class WatchedEnvs:
 
 
 class WatchedEnv(gym.Wrapper):
-    """Keeps the current episode as RLlib's env runners do, and tells the callbacks about it."""
+    """Keeps the current episode as RLlib's env runners do, and tells the callbacks about it.
+
+    Attributes:
+        model_outputs: What the next action comes with, such as its log-density.
+    """
 
     def __init__(self, env: gym.Env, callbacks: RunnerCallbacks, index: int):
         super().__init__(env)
+        self.model_outputs: dict[str, Any] = {}
         self._callbacks, self._index = callbacks, index
         self.episode = self._new_episode()
 
@@ -180,6 +194,7 @@ class WatchedEnv(gym.Wrapper):
             infos=info,
             terminated=bool(terminated),
             truncated=bool(truncated) and not terminated,
+            extra_model_outputs=self.model_outputs,
         )
         self._tell("on_episode_step")
         if self.episode.is_done:
@@ -194,3 +209,16 @@ class WatchedEnv(gym.Wrapper):
 
     def _tell(self, hook: str) -> None:
         self._callbacks.episode(hook, self.episode, self._index)
+
+
+class WatchedLane(SimulatedLane):
+    """A lane whose episodes hold log mu(A|S), as those of RLlib's env runners do."""
+
+    def _next_action(self) -> tuple[Any, float]:
+        action, logp = super()._next_action()
+        self.env.set_wrapper_attr("model_outputs", {Columns.ACTION_LOGP: logp})
+        return action, logp
+
+
+class WatchedRecordingLane(RecordingLane, WatchedLane):
+    """The same for a lane that keeps its episodes."""

@@ -38,6 +38,7 @@ from rllib_geoffpac.envs.observations import make_encoder, observation_dtype, ob
 from rllib_geoffpac.lanes.seeding import DrawnAhead, evaluation_stream
 from rllib_geoffpac.lanes.simulated import EnvironmentFailure
 from rllib_geoffpac.learners.threads import use_one_thread
+from rllib_geoffpac.maths.distributions import PolicyDistribution
 from rllib_geoffpac.modules.numpy_forward import Forward, numpy_policy
 
 logger = logging.getLogger(__name__)
@@ -285,11 +286,25 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
         else:  # RLlib: evaluation_config={"explore": False}
             actions = distribution.mode(outputs, std)
         actions = distribution.to_env(actions)
+        if self.callbacks.see_episodes:
+            self._tell_outputs(rows, outputs, actions)
         if self.observer is None:
             return actions
         taken, actions = self.observer.act(rows, outputs, actions)
         self._taken = dict(zip(rows, taken, strict=True))
         return actions
+
+    def _tell_outputs(self, rows: list[int], outputs: np.ndarray, actions: np.ndarray) -> None:
+        """Gives watched episodes what those of RLlib's env runners hold of an action."""
+        distribution, inputs = self.module.distribution, outputs
+        if self._std is not None:
+            inputs = np.hstack([outputs, np.tile(self._std, (len(outputs), 1))])
+        columns = {Columns.ACTION_DIST_INPUTS: inputs}
+        if isinstance(distribution, PolicyDistribution):
+            columns[Columns.ACTION_LOGP] = distribution.log_prob(outputs, self._std, actions)
+        for k, row in enumerate(rows):
+            told = {name: values[k] for name, values in columns.items()}
+            self._envs[row].set_wrapper_attr("model_outputs", told)
 
     def _seen(self, rows: list[int], batch: np.ndarray) -> np.ndarray:
         """What pi acts on, in a batch of as many rows."""

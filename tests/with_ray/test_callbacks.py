@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import ray as ray_api
+import torch
 from harness import built, tiny_config, train
 from witness import Witness
 
@@ -92,6 +93,35 @@ def test_functions_can_be_given_instead_of_a_class(ray):
         result = train(algo, 1)[0]["env_runners"]
     assert len(lengths) == result["num_episodes"]
     assert np.mean(lengths) == pytest.approx(result["episode_len_mean"])
+
+
+def test_episodes_hold_the_log_densities_of_their_actions(ray):
+    """mu's in training, pi's in evaluation, with what RLlib's distribution is made of."""
+    episodes = []
+    config = tiny_config().callbacks(on_episode_end=lambda episode, **_: episodes.append(episode))
+    config.evaluation(evaluation_interval=1, evaluation_duration=2)
+    with built(config) as algo:
+        result = train(algo, 1)[0]
+        distribution = algo.get_module().get_inference_action_dist_cls()
+    played, lanes = [], []
+    for episode in episodes:
+        with_pi = "action_dist_inputs" in episode.extra_model_outputs
+        (played if with_pi else lanes).append(episode)
+    assert (len(played), len(lanes)) == (2, result["env_runners"]["num_episodes"])
+    for episode in lanes:
+        logp = episode.get_extra_model_outputs("action_logp")
+        np.testing.assert_allclose(logp, [-np.log(4)] * len(episode), rtol=1e-6)
+    for episode in played:
+        inputs, actions = (
+            torch.as_tensor(np.array(values))
+            for values in (
+                episode.get_extra_model_outputs("action_dist_inputs"),
+                episode.get_actions(),
+            )
+        )
+        expected = distribution.from_logits(inputs).logp(actions)
+        found = episode.get_extra_model_outputs("action_logp")
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_environments_are_not_watched_unless_somebody_asks(ray):

@@ -342,6 +342,11 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
         module.set_state({name: weights[name] for name in own})
         return module
 
+    @override(Algorithm)
+    def set_weights(self, weights: dict[ModuleID, dict]) -> None:
+        """Gives the learner weights that `get_weights` has returned; env runners have none."""
+        self.learner_group.set_weights(weights)
+
     def module_spec(self) -> RLModuleSpec:
         """Of the module for inference."""
         spaces = self.env_runner_group.get_spaces()

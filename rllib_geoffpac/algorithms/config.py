@@ -181,8 +181,9 @@ class LaneAlgorithmConfig(ServedConfig):
 
     @override(AlgorithmConfig)
     def update_from_dict(self, config_dict: dict[str, Any]) -> LaneAlgorithmConfig:
-        known = set(vars(self)) | set(self.to_dict())
-        for key in config_dict:
+        # "class" is RLlib's mark in a config that `from_state` has made.
+        known = set(vars(self)) | set(self.to_dict()) | {"class"}
+        for key, _ in config_dict.items():  # RLlib gives a whole config as well
             translated = self._translate_special_keys(key, warn_deprecated=False)
             if not {key, translated} & known and not key.startswith("_"):
                 raise ValueError(unknown_key_message(key, known, type(self).__name__))

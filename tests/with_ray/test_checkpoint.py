@@ -130,3 +130,11 @@ def test_weights_alone_do_not_carry_the_replay_ring(ray):
         state = learner_of(algo).get_state(components=["rl_module"])
     assert "rl_module" in state
     assert not {"replay", "progress", "learner_connector", "optimizer"} & set(state)
+
+
+def test_weights_can_be_set_back(ray, kernel):
+    with built(make_config(kernel=kernel)) as algo:
+        digest, weights = train(algo, 1)[0]["weights_digest"], algo.get_weights()
+        assert train(algo, 1)[0]["weights_digest"] != digest
+        algo.set_weights(weights)
+        assert algo.weights_digest() == digest

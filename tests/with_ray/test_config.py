@@ -12,7 +12,7 @@ from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 import rllib_geoffpac
 from rllib_cli.experiment import parse as experiments
-from rllib_geoffpac import ACEConfig, GeoffPACConfig, OffPACConfig
+from rllib_geoffpac import ACEConfig, GeoffPAC, GeoffPACConfig, OffPACConfig
 from rllib_geoffpac.compat import SETTING_ATTRIBUTES
 from rllib_geoffpac.modules import MLPRLModule
 
@@ -96,6 +96,15 @@ def test_right_keys_in_a_dict_are_taken():
         {"gamma_hat": 0.4, "num_lanes": 3, "num_env_runners": 1, "env": "TwoCircle-v0"}
     )
     assert (config.gamma_hat, config.num_lanes, config.num_env_runners) == (0.4, 3, 1)
+
+
+def test_a_config_survives_rllib_s_ways_to_hand_it_on():
+    config = tiny_config(lambda_1=0.3)
+    made = GeoffPACConfig.from_state(config.get_state())
+    again = GeoffPACConfig.from_dict(made.to_dict())
+    assert (made.lambda_1, again.lambda_1) == (0.3, 0.3)
+    request = GeoffPAC.default_resource_request(config)
+    assert request.bundles == GeoffPAC.default_resource_request(config.to_dict()).bundles
 
 
 def test_the_defaults_are_the_papers():

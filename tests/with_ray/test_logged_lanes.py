@@ -1,6 +1,5 @@
 """Learning from logged data: what is refused, passes over the data, estimated mu, memory."""
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,86 +30,6 @@ def data(tmp_path_factory, ray) -> str:
 
 def survey(folder, behavior="uniform", num_lanes=5, **settings):
     return survey_data(DataSettings(str(folder), **settings), SPACES, behavior, num_lanes)
-
-
-def changed(number: int, **columns):
-    """The episodes with some values of one of them changed: column=(step, value)."""
-    episodes = [dict(episode) for episode in EPISODES]
-    for name, (step, value) in columns.items():
-        values = np.array(episodes[number][name])
-        values[step] = value
-        episodes[number][name] = values
-    return episodes
-
-
-BAD_DATA = {
-    "a NaN reward": (changed(7, rewards=(1, np.nan)), r"episode 7, step 1: the reward is nan"),
-    "an infinite observation": (
-        changed(8, observations=(1, np.inf)),
-        r"episode 8, step 1: the observation is \[inf inf inf\]",
-    ),
-    "an action outside of the box": (
-        changed(9, actions=(0, 1.5)),
-        r"episode 9, step 0: the action is \[1.5 1.5\], which is .*not in Box",
-    ),
-    "a NaN log-density": (
-        changed(3, logp=(0, np.nan)),
-        r"episode 3, step 0: the log-density of mu",
-    ),
-    "a log-density above what is possible": (
-        changed(3, logp=(0, 40.0)),
-        r"episode 3, step 0: the log-density of mu is 40.0; at most 30.5 is possible",
-    ),
-    "densities instead of their logarithms": (
-        [{**episode, "logp": np.exp(episode["logp"])} for episode in EPISODES],
-        r"these are densities instead of their logarithms",
-    ),
-    "an episode without an end": (
-        [*EPISODES[:4], {**EPISODES[4], "terminated": False, "truncated": False}, *EPISODES[5:]],
-        r"episode 4, step \d: it has no end",
-    ),
-    "another observation space": (
-        [{**e, "observations": e["observations"][:, :2]} for e in EPISODES],
-        r"episode 0, step 0: the observations have shape \(2,\) .* not of the observation space",
-    ),
-    "another action space": (
-        [{**e, "actions": e["actions"][:, :1]} for e in EPISODES],
-        r"episode 0, step 0: the actions have shape \(1,\) instead of \(2,\)",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BAD_DATA)
-def test_bad_data_are_refused_with_file_episode_and_step(name, tmp_path):
-    episodes, message = BAD_DATA[name]
-    write_columns(tmp_path, columns_of(episodes), 100)
-    with pytest.raises(DataError, match=message) as refusal:
-        survey(tmp_path)
-    if "densities instead" not in name:
-        assert re.match(r"/.*rows-\d+\.parquet, episode", str(refusal.value))
-
-
-def test_probabilities_instead_of_logs_are_found_in_discrete_data(tmp_path):
-    episodes = [
-        {
-            **e,
-            "actions": np.arange(len(e["actions"])) % 3,
-            "logp": np.full(len(e["actions"]), 1 / 3),
-        }
-        for e in EPISODES
-    ]
-    write_columns(tmp_path, columns_of(episodes), 100)
-    with pytest.raises(DataError, match=r"episode 0, step 0: .* are these probabilities instead"):
-        spaces = SPACES[0], gym.spaces.Discrete(3)
-        survey_data(DataSettings(str(tmp_path)), spaces, "uniform", 5)
-
-
-def test_actions_that_are_not_uniform_need_densities(tmp_path):
-    columns = columns_of([{**e, "actions": e["actions"] ** 3} for e in EPISODES])
-    del columns["action_logp"]
-    write_columns(tmp_path, columns, 100)
-    with pytest.raises(DataError, match=r"no log-densities of mu, .* set `behavior`"):
-        survey(tmp_path)
 
 
 def test_uniform_actions_need_no_logged_densities(tmp_path, data):

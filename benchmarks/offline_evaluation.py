@@ -4,13 +4,15 @@
 
 trains Geoff-PAC for 60,000 steps (Reacher 20,000) on each of the paper's five tasks, records 50,000
 steps of uniform data with another seed, plays 20 episodes and evaluates on the data. What is in the
-folder already is not made again.
+folder already is not made again. The numbers go to paper/data/offline_evaluation.json, the table of
+all tasks there to the page. One task: `--envs Reacher-v5`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -27,7 +29,9 @@ STEPS = {
     "Swimmer-v5": 60_000,
 }
 DATA_STEPS, DATA_SEED, EPISODES = 50_000, 1000, 20
-PAGE = Path(__file__).parents[1] / "docs" / "offline-evaluation.md"
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "offline-evaluation.md"
+RESULTS = ROOT / "paper" / "data" / "offline_evaluation.json"
 BEGIN, END = "<!-- offline evaluation: table -->", "<!-- end of table -->"
 
 
@@ -76,7 +80,7 @@ def measure(env: str, place: Path) -> dict:
     }
 
 
-def table(results: list[dict]) -> str:
+def table(results: Iterable[dict]) -> str:
     """Markdown: a row for each task; estimates that are not to be trusted in brackets."""
     titles = ["task", "J_pi, played", *ESTIMATORS, "overlap", "effective"]
     lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
@@ -100,20 +104,23 @@ def main() -> None:
     parser.add_argument("--envs", nargs="*", default=list(STEPS), choices=list(STEPS))
     parser.add_argument("--write", action="store_true", help="Put the table into the page.")
     arguments = parser.parse_args()
-    results = []
+    results = {}
     for env in arguments.envs:
         place = arguments.folder.expanduser().absolute() / env
         place.mkdir(parents=True, exist_ok=True)
         file = place / "result.json"
         if not file.exists():
             file.write_text(json.dumps(measure(env, place), indent=1))
-        results.append(json.loads(file.read_text()))
-    text = table(results)
-    print(text)
+        results[env] = json.loads(file.read_text())
     if arguments.write:
+        results = {**json.loads(RESULTS.read_text()), **results}
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
         before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
         after = rest.partition(END)[2]
-        PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+        PAGE.write_text(
+            f"{before}{BEGIN}\n\n{table(results.values())}\n\n{END}{after}", encoding="utf-8"
+        )
+    print(table(results.values()))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """What the committed results promise: curves, summary, tables, pages and headers agree."""
 
+import importlib
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -90,3 +92,11 @@ def test_the_commands_per_figure_name_files_and_experiments_that_exist():
 def test_experiment_names_are_unique():
     names = [e.name for path in EXAMPLES.glob("*/*.yaml") for e in experiments.load(path)]
     assert len(names) == len(set(names))
+
+
+def test_the_table_of_offline_evaluation_is_that_of_its_numbers(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    benchmark = importlib.import_module("offline_evaluation")
+    results = json.loads(benchmark.RESULTS.read_text())
+    assert list(results) == list(benchmark.STEPS)
+    assert f"\n{benchmark.table(results.values())}\n" in benchmark.PAGE.read_text()

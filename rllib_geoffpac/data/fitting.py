@@ -13,6 +13,7 @@ import gymnasium as gym
 import numpy as np
 
 from rllib_geoffpac.data.episodes import LoggedEpisode
+from rllib_geoffpac.envs.observations import is_structured, make_encoder
 from rllib_geoffpac.maths.action_spaces import UnitBox, check_action_space
 
 Density = Callable[[LoggedEpisode], np.ndarray]
@@ -23,7 +24,7 @@ class EpisodeFitter:
     """Checks an episode and brings it into the spaces' dtypes.
 
     Args:
-        observation_space: Box or Discrete.
+        observation_space: Any that is learned from. Of a Dict or Tuple the parts become one row.
         action_space: A bounded Box or Discrete.
         density: Where log mu comes from; None: it is left as it was logged.
         normalized: Whether a Box's actions were logged scaled to [-1, 1].
@@ -37,6 +38,7 @@ class EpisodeFitter:
         normalized: bool = False,
     ):
         self.observation_space = observation_space
+        self._encode = make_encoder(observation_space)
         self.action_space = check_action_space(action_space)
         self.density = density
         self._unit_box: UnitBox | None = None
@@ -66,6 +68,8 @@ class EpisodeFitter:
 
     def _observations(self, episode: LoggedEpisode) -> np.ndarray:
         space, given = self.observation_space, episode.observations
+        if is_structured(space):
+            return self._encoded(episode)
         shape = (len(episode) + 1, *(space.shape or ()))
         if given.shape != shape:
             raise episode.error(
@@ -83,6 +87,20 @@ class EpisodeFitter:
                 f"the observation is {value}, which is not finite or not in {space}.", step
             )
         return given
+
+    def _encoded(self, episode: LoggedEpisode) -> np.ndarray:
+        """[T + 1, size] Dict and Tuple observations in one row each, as they travel."""
+        rows = []
+        for step, observation in enumerate(episode.observations):
+            try:
+                rows.append(self._encode(observation))
+            except (ValueError, TypeError) as error:
+                raise episode.error(f"{error}.", step) from None
+            if not np.isfinite(rows[-1]).all():
+                raise episode.error(f"the observation is {observation}, which is not finite.", step)
+        if len(rows) != len(episode) + 1:
+            raise episode.error(f"there are {len(rows)} observations for {len(episode)} steps.")
+        return np.stack(rows)
 
     def _with_actions(self, episode: LoggedEpisode) -> LoggedEpisode:
         space, given, logp = self.action_space, episode.actions, episode.logp

@@ -57,15 +57,10 @@ class MinariData:
         infos = episode.infos or {}
         steps = len(episode.rewards)
         name = next((name for name in LOG_DENSITY_NAMES if name in infos), None)
-        if isinstance(episode.observations, dict | tuple):
-            raise DataError(
-                f"{self.name}: the observation space {self.observation_space} is not supported: "
-                "allowed are Box and Discrete."
-            )
         logged = LoggedEpisode(
             number,
             self.name,
-            np.asarray(episode.observations),
+            _observations(episode.observations, steps + 1),
             np.asarray(episode.actions),
             np.asarray(episode.rewards, np.float64),
             terminated=bool(steps and episode.terminations[-1]),
@@ -81,6 +76,23 @@ class MinariData:
                 int(early[0]),
             )
         return logged
+
+
+def _observations(parts: Any, count: int) -> np.ndarray:
+    """[count, ...]; of a Dict or Tuple space, which Minari keeps by its parts, [count] objects."""
+    if not isinstance(parts, dict | tuple):
+        return np.asarray(parts)
+    made = np.empty(count, object)
+    made[:] = [_at(parts, step) for step in range(count)]
+    return made
+
+
+def _at(parts: Any, step: int) -> Any:
+    if isinstance(parts, dict):
+        return {key: _at(part, step) for key, part in parts.items()}
+    if isinstance(parts, tuple):
+        return tuple(_at(part, step) for part in parts)
+    return parts[step]
 
 
 def _per_step(values: Any, steps: int) -> np.ndarray:

@@ -274,7 +274,13 @@ def _joined(first: LoggedEpisode, second: LoggedEpisode) -> LoggedEpisode:
 
 
 def _stacked(values: Any) -> np.ndarray:
-    return values if isinstance(values, np.ndarray) else np.stack([np.asarray(v) for v in values])
+    if isinstance(values, np.ndarray):
+        return values
+    if isinstance(values, list) and values and isinstance(values[0], dict | tuple | list):
+        made = np.empty(len(values), object)  # of a Dict or Tuple space
+        made[:] = values
+        return made
+    return np.stack([np.asarray(v) for v in values])
 
 
 def _discounts(infos: Any) -> np.ndarray | None:

@@ -183,7 +183,10 @@ class MinariWriter(EpisodeWriter):
         from minari.data_collector import EpisodeBuffer
 
         buffers = [
-            EpisodeBuffer(id=self.written + position, **_minari_columns(episode))
+            EpisodeBuffer(
+                id=self.written + position,
+                **_minari_columns(episode, self._env.observation_space),
+            )
             for position, episode in enumerate(episodes)
         ]
         if self.dataset is None:
@@ -211,7 +214,20 @@ def make_writer(
     return writer
 
 
-def _minari_columns(episode: RecordedEpisode) -> dict[str, Any]:
+def _by_parts(space: gym.Space, observations: list[Any]) -> Any:
+    """The observations of an episode as Minari keeps them: a list for every part of the space."""
+    if isinstance(space, gym.spaces.Dict):
+        return {
+            key: _by_parts(part, [observation[key] for observation in observations])
+            for key, part in space.spaces.items()
+        }
+    if isinstance(space, gym.spaces.Tuple):
+        columns = zip(*observations, strict=True)
+        return tuple(map(_by_parts, space.spaces, map(list, columns)))
+    return observations
+
+
+def _minari_columns(episode: RecordedEpisode, space: gym.Space) -> dict[str, Any]:
     last = np.arange(len(episode)) == len(episode) - 1
     discounts = [info.get("discount", np.nan) for info in episode.infos]
     # As Minari's own collector, one info for the reset and one for each step.
@@ -220,7 +236,7 @@ def _minari_columns(episode: RecordedEpisode) -> dict[str, Any]:
         infos["discount"] = np.array([np.nan, *discounts])
     return {
         "seed": episode.seed,
-        "observations": episode.observations,
+        "observations": _by_parts(space, episode.observations),
         "actions": episode.actions,
         "rewards": episode.rewards,
         "terminations": (last & episode.terminated).tolist(),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from connector_pieces import StructuredWalk, flattened
 from harness import built, digests, tiny_config, train
 from logged_data import PreciseWalk
 
@@ -48,6 +49,22 @@ def test_so_does_one_in_minari(tmp_path, monkeypatch):
     assert digests(from_data(config, recorded.place)) == digests(config)
     with pytest.raises(DataError, match="minari:walk/uniform-v0 exists already"):
         record_data(config, "minari:walk/uniform-v0", 5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("out", ["data", "minari:walk/structured-v0"])
+def test_so_does_one_of_dict_and_tuple_observations(tmp_path, monkeypatch, out):
+    if "minari" in out:
+        pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    config = (
+        tiny_config()
+        .environment(StructuredWalk)
+        .env_runners(num_env_runners=0, env_to_module_connector=flattened)
+    )
+    recorded = record_data(config, out, 5 * LOCKSTEPS)
+    assert digests(from_data(config, recorded.place), 2) == digests(config, 2)
 
 
 @pytest.mark.slow

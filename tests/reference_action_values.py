@@ -18,7 +18,7 @@ class ActionValueReference(ReferenceLearner):
 
     def __init__(self, module, config):
         super().__init__(module, config)
-        self.rewards, self.discounts, self.clipped = [], [], 0
+        self.rewards, self.discounts, self.clipped, self.penalized = [], [], 0, 0
 
     def lockstep(self, transitions):
         self.rewards += [t.reward for t in transitions]
@@ -126,7 +126,10 @@ class ActionValueReference(ReferenceLearner):
         own = None
         if config.conservatism:
             own = self.draw(states, noise, [t.detach() for t in self.pi.tensors])
-        self.descend("q", self.twins("q", states, actions), q_target, states, own)
+        ends = [abs(v) for t, v in pairs if t.discount == 0]
+        self.penalized += bool(own is not None and ends)
+        said = self.twins("q", states, actions)
+        self.descend("q", said, q_target, states, own, sum(ends) / len(batch))
         if "q_u" in self.critics:
             said = self.twins("q_u", states, actions)[:, chain]
             self.descend("q_u", said, q_u_target)
@@ -134,18 +137,13 @@ class ActionValueReference(ReferenceLearner):
         if "m" in self.critics:
             self.critics["m"].descend(self.emphasis_gradients(batch))
 
-    def descend(self, name, said, target, states=None, own=None):
+    def descend(self, name, said, target, states=None, own=None, cost=0.0):
         network, count = self.critics[name], max(1, len(target))
         errors = said - torch.tensor(target, dtype=torch.float64)
         loss = (errors**2).sum() / count
         if own is not None:
-            spread = sum(abs(y - sum(target) / count) for y in target) / count
-            loss += (
-                2
-                * self.config.conservatism
-                * spread
-                * ((self.twins(name, states, own) - said).sum() / count)
-            )
+            gap = (self.twins(name, states, own) - said).sum() / count
+            loss += 2 * self.config.conservatism * cost * gap
         network.descend(torch.autograd.grad(loss, network.tensors))
 
     # Actor ---------------------------------------------------------------------------------

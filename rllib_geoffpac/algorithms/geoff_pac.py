@@ -212,9 +212,9 @@ class GeoffPACConfig(LaneAlgorithmConfig):
                 highest, or r itself where that is farther out. It keeps Q from diverging.
             actor_ascends: With critic="action_value", "first": the first of the two critics, as
                 TD3; "lower": the lower one in every state and action, which is more careful.
-            conservatism: With critic="action_value", presses Q down by this much, in units of the
-                spread of its targets, times pi / mu - 1: where pi acts more often than the data.
-                0: not at all.
+            conservatism: With critic="action_value", presses Q down by this much times pi / mu - 1,
+                that is where pi acts more often than the data, in units of what terminations
+                cost per transition. 0, or where no episode ends: not at all.
             learning_gamma: The discount of everything that learns, where J_pi keeps `gamma`; a
                 lower one makes the critics overestimate less. None: `gamma`.
             policy_average: p: what acts in evaluation, in exports and for RLlib's inference is an

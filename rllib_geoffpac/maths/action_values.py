@@ -53,10 +53,18 @@ def counterfactual_action_value_loss(values: Sequence[Array], target: Array, val
     return squares.sum() / (count + (count == 0))
 
 
-def conservative_loss(
-    own: Sequence[Array], taken: Sequence[Array], target: Array, conservatism: Array
-) -> Array:
-    """2 b sum_k mean [Q_k(S, a) - Q_k(S, A)], b = conservatism mean |y - mean y|.
+def cost_of_ends(values: Sequence[Array], discount: Array) -> Array:
+    """mean 1[gamma_{t+1} = 0] |min_k Q_k(S_{t+1}, a')|: what terminations cost per transition.
+
+    Args:
+        values: K times [N], of the states that the lanes go on from.
+        discount: [N] gamma_{t+1}.
+    """
+    return ((discount == 0) * abs(lower(values))).mean()
+
+
+def conservative_loss(own: Sequence[Array], taken: Sequence[Array], push: Array) -> Array:
+    """2 b sum_k mean [Q_k(S, a) - Q_k(S, A)], b = `push`.
 
     With the squares of `critic_loss` it has its minimum at Q(s, a) = y - b (pi(a|s) / mu(a|s) - 1):
     Q is pressed down where pi acts more often than the data, and by as much up where it acts less.
@@ -64,11 +72,9 @@ def conservative_loss(
     Args:
         own: K times [N], Q_k(S, a) with a drawn from pi(.|S).
         taken: K times [N], Q_k(S, A) of the data.
-        target: [N] y, without gradient.
-        conservatism: How much, in units of the targets' spread; 0: nothing.
+        push: b, without gradient.
     """
-    gap = sum((high - low).mean() for high, low in zip(own, taken, strict=True))
-    return 2 * conservatism * abs(target - target.mean()).mean() * gap
+    return 2 * push * sum((high - low).mean() for high, low in zip(own, taken, strict=True))
 
 
 def worth_scale(worth: Array) -> Array:

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from rllib_geoffpac.maths.action_values import (
     conservative_loss,
+    cost_of_ends,
     counterfactual_action_value_loss,
     lower,
 )
@@ -226,7 +227,8 @@ def action_value_rule(action_value: Function, given: Given) -> tuple[Array, Arra
     if given.own_action is None:
         return loss, loss
     own = action_value(batch.observations, given.own_action)
-    return loss + conservative_loss(own, taken, target, given.numbers["conservatism"]), loss
+    push = given.numbers["conservatism"] * cost_of_ends(following, batch.discount)
+    return loss + conservative_loss(own, taken, push), loss
 
 
 def _clipped(value: Array, numbers: Mapping[str, Array]) -> Array:

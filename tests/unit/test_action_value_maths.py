@@ -8,6 +8,7 @@ from array_libraries import assert_same, every_library
 from rllib_geoffpac.lanes.seeding import action_noise
 from rllib_geoffpac.maths.action_values import (
     conservative_loss,
+    cost_of_ends,
     counterfactual_action_value_loss,
     lower,
     return_range,
@@ -47,11 +48,10 @@ def conservative_minimum(penalty) -> tuple[np.ndarray, np.ndarray]:
     taken, own = (np.repeat(np.arange(3), (10 * p).round().int()) for p in (mu, pi))
     table = torch.zeros(4, 3, dtype=torch.float64, requires_grad=True)
     target, said, drawn = (t.reshape(-1) for t in (y[:, taken], table[:, taken], table[:, own]))
-    loss = critic_loss([said], target) + penalty([drawn], [said], target, 0.7)
+    loss = critic_loss([said], target) + penalty([drawn], [said], 0.7)
     (gradient,) = torch.autograd.grad(loss, [table])
-    b = 0.7 * (target - target.mean()).abs().mean()
     # A parabola over every entry, as steep as mu is large: one Newton step leads to its bottom.
-    return (-gradient / (2 * mu / 4)).numpy(), (y - b * (pi / mu - 1)).numpy()
+    return (-gradient / (2 * mu / 4)).numpy(), (y - 0.7 * (pi / mu - 1)).numpy()
 
 
 def test_conservative_values_are_lower_by_the_excess_of_pi_over_mu():
@@ -61,16 +61,21 @@ def test_conservative_values_are_lower_by_the_excess_of_pi_over_mu():
 @pytest.mark.parametrize(
     "mutant",
     [
-        lambda own, taken, y, c: conservative_loss(taken, own, y, c),
-        lambda own, taken, y, c: conservative_loss(own, [0 * taken[0]], y, c),
-        lambda own, taken, y, c: conservative_loss(own, taken, y, c) / 2,
-        lambda own, taken, y, c: 2 * c * (own[0].mean() - taken[0].mean()),
+        lambda own, taken, push: conservative_loss(taken, own, push),
+        lambda own, taken, push: conservative_loss(own, [0 * taken[0]], push),
+        lambda own, taken, push: conservative_loss(own, taken, push) / 2,
     ],
-    ids=["swapped", "without the data", "half", "not in units of the spread"],
+    ids=["swapped", "without the data", "half"],
 )
 def test_every_mistake_in_the_penalty_shows(mutant):
     minimum, expected = conservative_minimum(mutant)
     assert abs(minimum - expected).max() > 0.1
+
+
+def test_ends_cost_the_value_of_what_would_have_followed():
+    discount = np.array([0.0, 0.9, 0.0])
+    assert cost_of_ends([FIRST, SECOND], discount) == pytest.approx((0.5 + 3) / 3)
+    assert cost_of_ends([FIRST, SECOND], discount + 0.5) == 0
 
 
 @pytest.mark.parametrize(
@@ -98,10 +103,8 @@ def test_every_array_library_gives_the_same(library):
     assert_same(library, lambda *values: lower(values), FIRST, SECOND)
     assert_same(library, worth_scale, FIRST)
 
-    def penalty(first, second, target):
-        return conservative_loss([first, second], [second, first + 1], target, 0.3)
-
-    assert_same(library, penalty, FIRST, SECOND, TARGET)
+    assert_same(library, lambda a, b: conservative_loss([a, b], [b, a + 1], 0.3), FIRST, SECOND)
+    assert_same(library, lambda a, b: cost_of_ends([a], b), FIRST, valid)
 
 
 def test_the_noise_of_a_lockstep_depends_on_nothing_but_seed_and_lockstep():

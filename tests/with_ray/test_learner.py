@@ -209,7 +209,7 @@ CONFIGS = {
         "action_value_lr": 0.2,
         "clip_action_values": True,
         "actor_ascends": "lower",
-        "conservatism": 0.3,
+        "conservatism": 3.0,
         "policy_average": 3.0,
     },
     "forward view, soft copies": {
@@ -260,6 +260,7 @@ def reference_history(name: str) -> list[tuple[dict, np.ndarray, np.ndarray, flo
             history.append(({n: t.copy() for n, t in named.items()}, f1, f2, reference.eta))
     # A bound that never binds would not be tested.
     assert not algo.config.clip_action_values or reference.clipped > 10
+    assert not algo.config.conservatism or reference.penalized > 10
     return history
 
 

@@ -1,15 +1,14 @@
 """`rllib report`: the page as a person sees it, in a real browser."""
 
 import re
-import shutil
 import time
 
 import pytest
+from headless import CHROMIUM, DRIVER, headless_chromium
 from result_folders import write_sweep
 
 from rllib_cli.report import page
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 needs_browser = pytest.mark.skipif(
     not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver (Debian: chromium-driver)"
 )
@@ -18,25 +17,7 @@ LOSS = "learners/default_policy/value_loss"
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    """A headless Chromium that may ask nobody."""
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for argument in (
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-        "--no-first-run",
-        "--window-size=1200,1600",
-        f"--user-data-dir={tmp_path_factory.mktemp('chromium')}",
-    ):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
+    driver = headless_chromium(tmp_path_factory.mktemp("chromium"))
     yield driver
     driver.quit()
 

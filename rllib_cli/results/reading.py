@@ -99,11 +99,12 @@ class TrialResult:
             if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
                 continue
             step = _steps(report)
-            if metric.startswith("evaluation/"):
+            # Offline algorithms count no sampled steps: theirs tell nothing about repetitions.
+            if metric.startswith("evaluation/") and EVALUATED_AT in report:
                 step = evaluated_at(report)
                 if step == latest:
                     continue
-            latest = step
+                latest = step
             if x is not None and x not in report:
                 continue
             steps.append(step if x is None else report[x])
@@ -122,7 +123,7 @@ def evaluated_at(report: dict[str, Any]) -> float:
 
 
 def _steps(report: dict[str, Any]) -> float:
-    return report.get(STEPS, report.get(STEPS_OFFLINE, report.get("training_iteration", 0)))
+    return report.get(STEPS) or report.get(STEPS_OFFLINE, report.get("training_iteration", 0))
 
 
 def load(paths: list[str]) -> list[TrialResult]:

@@ -71,6 +71,18 @@ def test_steps_can_be_counted_by_any_number_in_the_results(tmp_path):
             plots.plot([str(tmp_path)], out=str(tmp_path / "p.png"), x=wrong)
 
 
+def test_every_evaluation_of_an_algorithm_that_samples_nothing_counts(tmp_path):
+    trained = {"learners": {"__all_modules__": {"num_env_steps_trained_lifetime": 0}}}
+    lines = [{**report(k, k / 2), "num_env_steps_sampled_lifetime": 0} for k in (1, 2, 3)]
+    for line in lines:
+        trained["learners"]["__all_modules__"]["num_env_steps_trained_lifetime"] += 256
+        line.update(json.loads(json.dumps(trained)))
+    write_trial(tmp_path / "e" / "t", {}, lines)
+    (trial,) = reading.load([str(tmp_path)])
+    assert trial.curve(J_PI)[0].tolist() == [256, 512, 768]
+    assert trial.curve(J_PI, "training_iteration")[1].tolist() == [0.5, 1.0, 1.5]
+
+
 def test_what_was_not_measured_yet_is_left_out(tmp_path):
     write_trial(tmp_path / "e" / "t", {}, [report(1, float("nan")), report(2, 2.0)])
     (trial,) = reading.load([str(tmp_path)])

@@ -16,7 +16,9 @@ from rllib_cli.plot import drawing
 
 def variants(found: list[Entry], random: pd.DataFrame) -> Figure | None:
     """Last J_pi of every variant: interquartile mean with its 95 % interval, task by task."""
-    part = [e for e in variant_entries(found) if e.task in MEASURED_TASKS]
+    measured = [e for e in variant_entries(found) if e.task in MEASURED_TASKS]
+    # What is named by how it differs from `robust()` would need a line of text each.
+    part = [e for e in measured if not e.shown.startswith(f"{ROBUST}, ")]
     names = list(dict.fromkeys((e.algo, e.variant) for e in sorted(part, key=_variant_order)))
     tasks = [t for t in MEASURED_TASKS if any(e.task == t and e.variant != PAPER for e in part)]
     if not tasks:
@@ -54,9 +56,9 @@ def _interval_bar(axes: Any, entry: Entry, y: int) -> None:
 
 
 def _pretty(algo: str, variant: str) -> str:
-    parts = (
-        variant.replace("value_baseline=ema", "baseline")
+    return (
+        shown(algo, variant)
+        .replace("value_baseline=ema", "baseline")
         .replace("overlap_coeff=", "overlap ")
         .replace("truncated_gaussian", "truncated")
     )
-    return f"{parts} = robust" if shown(algo, variant) == ROBUST else parts

@@ -265,16 +265,16 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         """A new config with the departures from the paper that did best without diverging.
 
         Action values need no importance ratio, the actor learns from replayed transitions, the
-        overlap of pi with the data is kept, Q's targets stay in the range of possible returns, the
-        learning rate falls before the critics' errors are exploited, and an average of pi's weights
-        acts. For ACE the same at gamma_hat = 0.
+        overlap of pi with the data is kept, Q's targets stay in the range of possible returns, Q is
+        conservative where episodes end, the learning rate falls, and an average of pi's weights
+        acts. For ACE the same at gamma_hat = 0. The schedules are made for 1,000,000 steps.
         docs/what-makes-it-work.md says what each part is for and what was measured.
 
         Example:
             >>> from rllib_geoffpac import GeoffPACConfig
             >>> config = GeoffPACConfig.robust().environment("Reacher-v5")
-            >>> config.critic, config.overlap_target
-            ('action_value', 0.3)
+            >>> config.critic, config.conservatism
+            ('action_value', 0.2)
         """
         return cls().training(
             critic="action_value",
@@ -284,12 +284,13 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             actor_ascends="lower",
             learning_gamma=0.98,
             actor_replay_batch_size=10,
-            overlap_target=0.3,
-            policy_average=7.0,
+            conservatism=0.2,
+            overlap_target=[[0, 0.3], [300_000, 0.3], [1_000_000, 0.15]],
+            policy_average=2.0,
             policy_distribution="truncated_gaussian",
             truncation="bootstrap",
             optimizer_type="adam",
-            lr=[[0, 1e-3], [300_000, 1e-4], [1_000_000, 1e-5]],
+            lr=[[0, 1e-3], [500_000, 3e-4], [1_000_000, 1e-5]],
             tau=0.005,
             grad_clip=None,
         )

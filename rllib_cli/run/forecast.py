@@ -132,13 +132,15 @@ def _measure(experiment: Experiment, trials: Sequence[Trial]) -> list[Speed]:
                 scheduling_strategy=where,
             )(_first_iterations)
             running.append(measure.remote(config, time.time()))
-        return ray.get(running, timeout=_PATIENCE_S)
+        _, late = ray.wait(running, num_returns=len(running), timeout=_PATIENCE_S)
+        # Only these: Ray aborts the whole process when a task is cancelled as it ends.
+        for task in late:
+            ray.cancel(task, force=True)
+        return [] if late else ray.get(running)
     except Exception as error:
         logger.warning("The speed could not be measured: %s", exception_summary(error))
         return []
     finally:
-        for task in running:
-            ray.cancel(task, force=True)
         for group in groups:
             remove_placement_group(group)
 

@@ -187,9 +187,6 @@ def _run(plan: Plan, options: RunOptions, screen: Screen) -> "tuple[int, Outcome
         screen.console.print(_headline(plan), markup=False)
     if options.verbosity > 0:
         screen.console.print(f"Log of Ray and RLlib: {screen.log_path}", markup=False)
-    if options.verbosity >= 0 and not options.resume:
-        _say_how_long(plan, screen)
-    tuner = make_tuner(plan.experiment, options.resume, options.wandb_project)
     live = screen.stream.isatty() and options.verbosity >= 0
     progress = Progress(
         screen.console,
@@ -202,6 +199,9 @@ def _run(plan: Plan, options: RunOptions, screen: Screen) -> "tuple[int, Outcome
     )
     report = LiveReport(folder) if options.report else None
     with Session(progress, report) as session:
+        if options.verbosity >= 0 and not options.resume:
+            _say_how_long(plan, screen)
+        tuner = make_tuner(plan.experiment, options.resume, options.wandb_project)
         results = tuner.fit()
     if report is not None:
         report.write()

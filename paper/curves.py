@@ -72,7 +72,7 @@ def curve(trial: TrialResult) -> list[dict[str, Any]]:
             "experiment": trial.experiment,
             "algo": trial.run,
             "task": trial.params["env"],
-            "variant": variant_name(trial.run, trial.params),
+            "variant": variant_name(trial.run, trial.params, budget),
             "seed": trial.params["seed"],
             "budget": int(budget),
             "env_steps": at,

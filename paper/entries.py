@@ -42,7 +42,7 @@ class Entry(NamedTuple):
     @property
     def shown(self) -> str:
         """The variant's name for readers."""
-        return variants.shown(self.algo, self.variant)
+        return variants.shown(self.algo, self.variant, self.budget)
 
     @property
     def steps(self) -> list[int]:

@@ -70,11 +70,11 @@ def header(path: Path, found: list[Entry], random: pd.DataFrame) -> str | None:
     if others or not _MEASURED.search(text) or path.parent.name in OTHER_HEADERS:
         return None
     env = experiment.config.get("env")
-    variant = variant_name(experiment.run, flat_settings(experiment.config))
+    budget = int(experiment.stop[STEPS])
+    variant = variant_name(experiment.run, flat_settings(experiment.config), budget)
     same = [e for e in found if (e.algo, e.task, e.variant) == (experiment.run, env, variant)]
     if not same or env not in MEASURED_TASKS:
         return None
-    budget = int(experiment.stop[STEPS])
     entry = max(same, key=lambda e: e.budget).until(budget)
     lines = _measured(entry, budget, random)
     return _MEASURED.sub(lambda _: "\n".join(lines) + "\n", text, count=1)

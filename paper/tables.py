@@ -12,7 +12,7 @@ from paper import paired
 from paper.cells import cell, number, step_range
 from paper.entries import ALGOS, Entry, paper_entries, variant_entries
 from paper.levels import RANDOM, Levels
-from paper.variants import PAPER, ROBUST, shown
+from paper.variants import PAPER, ROBUST
 
 
 def sections(found: list[Entry], levels: Levels) -> dict[str, list[str]]:
@@ -28,6 +28,10 @@ def sections(found: list[Entry], levels: Levels) -> dict[str, list[str]]:
         tables_["Geoff-PAC and ACE with the same force"] = paired.same_force(variants)
         if ablation := paired.one_taken_away(found):
             tables_["One part taken away"] = ablation
+        if ablation := paired.robust_parts(found):
+            tables_["Robust, one part taken away"] = ablation
+        if grid := paired.gamma_hats(found):
+            tables_["Robust over gamma_hat"] = grid
         tables_["Variants, one by one"] = _table(variants, levels, "variant", _algo_and_variant)
     if circle:
         tables_["Two-circle MDP"] = _circle_table(circle)
@@ -39,12 +43,7 @@ def _algo(entry: Entry) -> str:
 
 
 def _algo_and_variant(entry: Entry) -> str:
-    return _variant_label(entry.algo, entry.variant)
-
-
-def _variant_label(algo: str, variant: str) -> str:
-    name = shown(algo, variant)
-    return f"{algo}, {name} ({variant})" if name == ROBUST else f"{algo}, {name}"
+    return f"{entry.algo}, {entry.shown}"
 
 
 def tables(found: list[Entry], levels: Levels) -> str:
@@ -115,8 +114,8 @@ def _variant_matrix(found: list[Entry], random: pd.DataFrame) -> list[str]:
 
     The score of a task is 0 for the random agent and 1 for the best variant there.
     """
-    ran = {(e.task, e.algo, e.variant): e for e in found}
-    names = list(dict.fromkeys((e.algo, e.variant) for e in found))
+    ran = {(e.task, e.algo, e.shown): e for e in found}
+    names = list(dict.fromkeys((e.algo, e.shown) for e in found))
     tasks = [
         task
         for task in dict.fromkeys(e.task for e in found)
@@ -142,7 +141,7 @@ def _variant_matrix(found: list[Entry], random: pd.DataFrame) -> list[str]:
             scores.append((means[task, algo, variant] - chance) / (best[task] - chance))
         complete = len(scores) == len(tasks)
         score = f"{np.mean(scores):.2f}" if complete else ""
-        lines.append(f"| {_variant_label(algo, variant)} | {' | '.join(cells)} | {score} |")
+        lines.append(f"| {algo}, {variant} | {' | '.join(cells)} | {score} |")
     return lines
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from fnmatch import fnmatch
 from typing import Any
 
@@ -33,12 +34,12 @@ _ROBUST: dict[str, Any] = {
     "learning_gamma": 0.98,
     "actor_replay_batch_size": 10,
     "conservatism": 0.2,
-    "overlap_target": [[0, 0.3], [300_000, 0.3], [1_000_000, 0.15]],
+    "overlap_target": [[0, 0.3], [0.3, 0.3], [1, 0.15]],
     "policy_average": 2.0,
     "policy_distribution": "truncated_gaussian",
     "truncation": "bootstrap",
     "optimizer_type": "adam",
-    "lr": [[0, 1e-3], [500_000, 3e-4], [1_000_000, 1e-5]],
+    "lr": [[0, 1e-3], [0.5, 3e-4], [1, 1e-5]],
     "tau": 0.005,
     "grad_clip": None,
 }
@@ -46,7 +47,9 @@ ROBUST_SETTINGS: dict[str, dict[str, Any]] = {
     "GeoffPAC": {"lambda_1": 0.0, "lambda_2": 1.0, **_ROBUST},
     "ACE": {"lambda_2": 1.0, **_ROBUST},
 }
-"""What `robust()` of an algorithm's config changes."""
+"""What `robust()` of an algorithm's config changes; schedules in shares of the run's steps."""
+_ROBUST_STEPS = 200_000
+# Below so many steps `robust()` learns several times per lockstep.
 # The authors' settings of the two-circle MDP (FiniteMDP.two_circle), which is learned with tables.
 _TWO_CIRCLE = {
     "module": "tabular",
@@ -78,12 +81,13 @@ _NEUTRAL = (
 )
 
 
-def variant_name(algo: str, params: dict[str, Any]) -> str:
+def variant_name(algo: str, params: dict[str, Any], budget: int) -> str:
     """How a run departs from the paper, such as ``value_baseline=ema, overlap_coeff=2``.
 
     Args:
         algo: The algorithm's name.
         params: Its settings, flat with dots; those that are missing are the paper's.
+        budget: Its env steps; schedules are named by shares of them.
     """
     if algo not in PAPER_SETTINGS:
         return PAPER
@@ -96,7 +100,9 @@ def variant_name(algo: str, params: dict[str, Any]) -> str:
     )
     missing = object()
     departures = [
-        _part(key, params[key]) for key in stated + others if params[key] != paper.get(key, missing)
+        _part(key, in_shares(params[key], budget))
+        for key in stated + others
+        if params[key] != paper.get(key, missing)
     ]
     return ", ".join(departures) or PAPER
 
@@ -127,19 +133,31 @@ def without(variant: str, part: str) -> str:
     return ", ".join(other for other in parts(variant) if other != part) or PAPER
 
 
-def robust_variant(algo: str) -> str | None:
-    """The variant that ``robust()`` of the algorithm's config is, if it has one."""
-    return variant_name(algo, ROBUST_SETTINGS[algo]) if algo in ROBUST_SETTINGS else None
+def in_shares(value: Any, budget: int) -> Any:
+    """A schedule ``[[step, value], ...]`` in shares of a run's steps; all else as it is."""
+    if not isinstance(value, list) or not all(isinstance(x, list) and len(x) == 2 for x in value):
+        return value
+    shares = [(round(step / budget, 6), height) for step, height in value]
+    return [[int(share) if share == int(share) else share, height] for share, height in shares]
 
 
-def shown(algo: str, variant: str) -> str:
+def robust_variant(algo: str, budget: int) -> str | None:
+    """The variant that ``robust(budget)`` of the algorithm's config is, if it has one."""
+    if algo not in ROBUST_SETTINGS:
+        return None
+    updates = math.ceil(_ROBUST_STEPS / budget)
+    more = {"updates_per_lockstep": updates} if updates > 1 else {}
+    return variant_name(algo, ROBUST_SETTINGS[algo] | more, budget=1)
+
+
+def shown(algo: str, variant: str, budget: int) -> str:
     """A variant's name for readers: ``robust`` for `robust()`'s settings.
 
     A run that differs less from these than from the paper is named by that, such as
     ``robust, without value_baseline``. Curves are kept under the full names, which stay true when
     `robust()` changes.
     """
-    robust = robust_variant(algo)
+    robust = robust_variant(algo, budget)
     if robust is None:
         return variant
     if variant == robust:

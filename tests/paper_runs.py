@@ -10,6 +10,7 @@ from rllib_cli.results import reading
 EXPERIMENT = "reacher-variants-geoffpac"
 COMMANDS = {EXPERIMENT: "rllib train file tuned_examples/figures/reacher_variants.yaml"}
 STEPS = "num_env_steps_sampled_lifetime"
+BUDGET = 2000
 _RANDOM = pd.DataFrame(
     [{"task": "Reacher-v5", "episodes": 10, "j_pi": -18.0, "return": -43.0}]
 ).set_index("task")
@@ -22,7 +23,7 @@ def write_trial(
     """A trial's folder as Tune writes it; one evaluation every 400 steps."""
     trial = folder / experiment / f"{seed}_{len(list(folder.glob('*/*')))}"
     trial.mkdir(parents=True)
-    spec = {"run": run, "stop": {STEPS: 2000}}
+    spec = {"run": run, "stop": {STEPS: BUDGET}}
     (trial.parent / "experiment.json").write_text(json.dumps(spec))
     params = {"env": "Reacher-v5", "seed": seed, **params}
     (trial / "params.json").write_text(json.dumps(params))
@@ -40,6 +41,14 @@ def write_trial(
         }
         lines.append(json.dumps(report_))
     (trial / "result.json").write_text("\n".join(lines) + "\n")
+
+
+def robust_settings(steps):
+    """What `robust()` changes for a run of so many steps."""
+    from rllib_geoffpac import GeoffPACConfig
+
+    default, robust = GeoffPACConfig().to_dict(), GeoffPACConfig.robust(steps).to_dict()
+    return {key: value for key, value in robust.items() if value != default[key]}
 
 
 def collected(folder):

@@ -57,9 +57,9 @@ def lines(found: list[Entry], task: str) -> dict[str, list[Entry]]:
             others = without(entry.variant, own[0]) if own else entry.variant
             groups.setdefault((others, entry.budget), []).append(entry)
     kept: dict[str, list[Entry]] = {}
-    for (others, _), entries in sorted(groups.items(), key=lambda item: -item[0][1]):
+    for (others, budget), entries in sorted(groups.items(), key=lambda item: -item[0][1]):
         if len(entries) >= _FEWEST_VALUES:
-            kept.setdefault(shown("GeoffPAC", others), _on_common_seeds(entries))
+            kept.setdefault(shown("GeoffPAC", others, budget), _on_common_seeds(entries))
     return kept
 
 

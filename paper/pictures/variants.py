@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from paper.entries import MEASURED_TASKS, Entry, variant_entries
 from paper.pictures.style import LINES, METRICS, NAMES, seeds
-from paper.variants import PAPER, ROBUST, shown
+from paper.variants import PAPER, ROBUST
 from rllib_cli.plot import drawing
 
 
@@ -19,7 +19,7 @@ def variants(found: list[Entry], random: pd.DataFrame) -> Figure | None:
     measured = [e for e in variant_entries(found) if e.task in MEASURED_TASKS]
     # What is named by how it differs from `robust()` would need a line of text each.
     part = [e for e in measured if not e.shown.startswith(f"{ROBUST}, ")]
-    names = list(dict.fromkeys((e.algo, e.variant) for e in sorted(part, key=_variant_order)))
+    names = list(dict.fromkeys((e.algo, e.shown) for e in sorted(part, key=_variant_order)))
     tasks = [t for t in MEASURED_TASKS if any(e.task == t and e.variant != PAPER for e in part)]
     if not tasks:
         return None
@@ -29,12 +29,12 @@ def variants(found: list[Entry], random: pd.DataFrame) -> Figure | None:
         for axes, task in zip(row[0], tasks, strict=True):
             own = [e for e in part if e.task == task]
             for entry in own:
-                rank = names.index((entry.algo, entry.variant))
+                rank = names.index((entry.algo, entry.shown))
                 _interval_bar(axes, entry, len(names) - 1 - rank)
             axes.axvline(random.loc[task, "j_pi"], **drawing.LEVEL)
             axes.set_title(f"{task} ({seeds(own)})", fontsize=10)
             axes.set_xlabel(f"last {METRICS['j_pi']}")
-        labels = [f"{NAMES[algo]}: {_pretty(algo, variant)}" for algo, variant in names]
+        labels = [f"{NAMES[algo]}: {_pretty(name)}" for algo, name in names]
         row[0][0].set_yticks(range(len(names))[::-1], labels, fontsize=8)
         styles = {NAMES[algo]: LINES[algo, PAPER] for algo in ("GeoffPAC", "ACE")}
         styles["random agent"] = drawing.LEVEL
@@ -55,10 +55,9 @@ def _interval_bar(axes: Any, entry: Entry, y: int) -> None:
     axes.plot(iqm, y, "o", color=color, ms=5)
 
 
-def _pretty(algo: str, variant: str) -> str:
+def _pretty(name: str) -> str:
     return (
-        shown(algo, variant)
-        .replace("value_baseline=ema", "baseline")
+        name.replace("value_baseline=ema", "baseline")
         .replace("overlap_coeff=", "overlap ")
         .replace("truncated_gaussian", "truncated")
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -32,8 +33,10 @@ from rllib_geoffpac.updates.learned import (
     U,
 )
 from rllib_geoffpac.updates.lockstep import EmphaticSettings
-from rllib_geoffpac.validation import import_by_name
+from rllib_geoffpac.validation import import_by_name, is_count
 
+ROBUST_UPDATES = 20_000
+"""So many updates a run with `GeoffPACConfig.robust()` has at the least."""
 MODULES = {"mlp": MLPRLModule, "tabular": TabularRLModule}
 
 
@@ -261,22 +264,31 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         return self
 
     @classmethod
-    def robust(cls) -> GeoffPACConfig:
+    def robust(cls, steps: int = 1_000_000) -> GeoffPACConfig:
         """A new config with the departures from the paper that did best without diverging.
 
         Action values need no importance ratio, the actor learns from replayed transitions, the
         overlap of pi with the data is kept, Q's targets stay in the range of possible returns, Q is
         conservative where episodes end, the learning rate falls, and an average of pi's weights
-        acts. For ACE the same at gamma_hat = 0. The schedules are made for 1,000,000 steps.
+        acts. For ACE the same at gamma_hat = 0.
         docs/what-makes-it-work.md says what each part is for and what was measured.
+
+        Args:
+            steps: Env steps of the run, over which the schedules are spread. A run of less than
+                200,000 learns more than once per lockstep, to have 20,000 updates, too.
 
         Example:
             >>> from rllib_geoffpac import GeoffPACConfig
-            >>> config = GeoffPACConfig.robust().environment("Reacher-v5")
-            >>> config.critic, config.conservatism
-            ('action_value', 0.2)
+            >>> config = GeoffPACConfig.robust(steps=20_000).environment("Reacher-v5")
+            >>> config.critic, config.conservatism, config.updates_per_lockstep
+            ('action_value', 0.2, 10)
         """
-        return cls().training(
+        possible, allowed = is_count(steps, 1)
+        if not possible:
+            raise ValueError(f"`steps` is {steps!r}; allowed is {allowed}.")
+        config = cls()
+        updates = math.ceil(ROBUST_UPDATES * config.num_lanes / steps)
+        return config.training(
             critic="action_value",
             lambda_1=0.0,
             lambda_2=1.0,
@@ -285,14 +297,15 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             learning_gamma=0.98,
             actor_replay_batch_size=10,
             conservatism=0.2,
-            overlap_target=[[0, 0.3], [300_000, 0.3], [1_000_000, 0.15]],
+            overlap_target=[[0, 0.3], [3 * steps // 10, 0.3], [steps, 0.15]],
             policy_average=2.0,
             policy_distribution="truncated_gaussian",
             truncation="bootstrap",
             optimizer_type="adam",
-            lr=[[0, 1e-3], [500_000, 3e-4], [1_000_000, 1e-5]],
+            lr=[[0, 1e-3], [steps // 2, 3e-4], [steps, 1e-5]],
             tau=0.005,
             grad_clip=None,
+            updates_per_lockstep=updates,
         )
 
     @property

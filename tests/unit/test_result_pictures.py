@@ -4,14 +4,13 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
-from paper_runs import LEVELS, collected, write_trial
+from paper_runs import BUDGET, LEVELS, collected, robust_settings, write_trial
 
 from paper import levels
 from paper.entries import entries
 from paper.levels import FALLING_TASKS, RANDOM
 from paper.pictures import gamma_hat, grids
 from paper.pictures.comparison import comparison
-from paper.variants import ROBUST_SETTINGS
 from rllib_cli.plot import drawing
 
 GRID, LINE = "halfcheetah-grid-lambdas", "halfcheetah-grid-gamma-hat"
@@ -55,7 +54,7 @@ def test_gamma_hat_is_compared_on_the_seeds_that_all_values_have(tmp_path):
 
 def test_algorithms_and_variants_share_a_panel(tmp_path):
     for seed in (0, 1):
-        write_trial(tmp_path, seed, [-9.0, -1.0], **ROBUST_SETTINGS["GeoffPAC"])
+        write_trial(tmp_path, seed, [-9.0, -1.0], **robust_settings(BUDGET))
         write_trial(tmp_path, seed, [-9.0, -7.0])
     found = entries(collected(tmp_path))
     compared = [("GeoffPAC", "robust"), ("GeoffPAC", "paper"), ("ACE", "paper")]

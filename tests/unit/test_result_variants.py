@@ -1,7 +1,7 @@
 """Names of settings: what departs from the paper, and what `robust()` is."""
 
 import pytest
-from paper_runs import collected, write_trial
+from paper_runs import collected, robust_settings, write_trial
 
 from paper import entries, variants
 from paper.entries import MEASURED_TASKS
@@ -9,6 +9,9 @@ from paper.places import EXAMPLES
 from paper.variants import PAPER, ROBUST, shown, variant_name, variant_settings
 from rllib_cli.experiment import parse as experiments
 from rllib_cli.results.reading import flat_settings
+from rllib_cli.run.progress import STEPS
+
+BUDGET = 1_000_000
 
 
 @pytest.fixture
@@ -42,37 +45,47 @@ def test_the_cells_of_a_grid_are_summed_up_but_are_no_variants(tmp_path):
 
 def test_a_setting_that_the_paper_does_not_state_stands_in_the_name():
     params = {"env": "Reacher-v5", "seed": 3, "rho_clip": 5.0, "model_config.fcnet_hiddens": [8, 8]}
-    name = variant_name("GeoffPAC", {**params, "gamma_hat": 0.6})
+    name = variant_name("GeoffPAC", {**params, "gamma_hat": 0.6}, BUDGET)
     assert name == "gamma_hat=0.6, model_config.fcnet_hiddens=[8,8], rho_clip=5"
     assert variant_settings("GeoffPAC", name)["rho_clip"] == 5.0
 
 
 def test_resources_and_evaluation_are_no_departures():
     params = {"num_env_runners": 2, "evaluation_interval": 5, "experience_cache": "/tmp/streams"}
-    assert variant_name("ACE", {**params, "rollout_fragment_length": 7, "seed": 1}) == PAPER
+    assert variant_name("ACE", {**params, "rollout_fragment_length": 7, "seed": 1}, BUDGET) == PAPER
 
 
 def test_none_is_read_back_from_a_name():
-    name = variant_name("GeoffPAC", {"grad_clip": None})
+    name = variant_name("GeoffPAC", {"grad_clip": None}, BUDGET)
     assert name == "grad_clip=None"
     assert variant_settings("GeoffPAC", name)["grad_clip"] is None
 
 
 def test_the_robust_settings_are_called_robust(robust):
-    assert shown("GeoffPAC", variant_name("GeoffPAC", robust)) == ROBUST
-    assert shown("ACE", "overlap_coeff=2") == "overlap_coeff=2"
+    assert shown("GeoffPAC", variant_name("GeoffPAC", robust, BUDGET), BUDGET) == ROBUST
+    assert shown("ACE", "overlap_coeff=2", BUDGET) == "overlap_coeff=2"
 
 
 def test_a_run_near_the_robust_settings_is_named_by_what_differs(robust):
-    less = variant_name("GeoffPAC", {**robust, "policy_distribution": "truncated_gaussian"})
-    assert shown("GeoffPAC", less) == "robust, truncated_gaussian"
-    changed = variant_name("GeoffPAC", {**robust, "overlap_coeff": 1.0})
-    assert shown("GeoffPAC", changed) == "robust, overlap_coeff=1"
+    less = variant_name("GeoffPAC", {**robust, "policy_distribution": "truncated_gaussian"}, BUDGET)
+    assert shown("GeoffPAC", less, BUDGET) == "robust, truncated_gaussian"
+    changed = variant_name("GeoffPAC", {**robust, "overlap_coeff": 1.0}, BUDGET)
+    assert shown("GeoffPAC", changed, BUDGET) == "robust, overlap_coeff=1"
 
 
 def test_a_run_as_near_to_the_paper_is_named_by_its_departures(robust):
     del robust["rho_clip"], robust["overlap_coeff"]
-    assert shown("GeoffPAC", "value_baseline=ema, lambda_2=1") == "value_baseline=ema, lambda_2=1"
+    name = "value_baseline=ema, lambda_2=1"
+    assert shown("GeoffPAC", name, BUDGET) == name
+
+
+def test_schedules_are_named_by_shares_of_the_run():
+    lr = [[0, 1e-3], [500, 3e-4], [1000, 1e-5]]
+    name = variant_name("GeoffPAC", {"lr": lr}, 1000)
+    assert name == "lr=[[0,0.001],[0.5,0.0003],[1,1e-05]]"
+    double = [[2 * step, value] for step, value in lr]
+    assert variant_name("GeoffPAC", {"lr": double}, 2000) == name
+    assert variant_name("GeoffPAC", {"lr": double}, 1000) != name
 
 
 def test_the_names_agree_with_the_configs():
@@ -82,9 +95,9 @@ def test_the_names_agree_with_the_configs():
     for algo, settings in variants.PAPER_SETTINGS.items():
         default = configs[algo]()
         assert {key: getattr(default, key) for key in settings} == settings, algo
-    default, robust = GeoffPACConfig().to_dict(), GeoffPACConfig.robust().to_dict()
-    changed = {key: value for key, value in robust.items() if value != default[key]}
-    assert changed == variants.ROBUST_SETTINGS["GeoffPAC"], "bring ROBUST_SETTINGS up to date"
+    for steps in (20_000, 1_000_000, 5_000_000):
+        name = variant_name("GeoffPAC", robust_settings(steps), steps)
+        assert shown("GeoffPAC", name, steps) == ROBUST, "bring ROBUST_SETTINGS up to date"
 
 
 def test_the_tuned_examples_are_the_paper_s_or_the_robust_settings():
@@ -94,5 +107,7 @@ def test_the_tuned_examples_are_the_paper_s_or_the_robust_settings():
             if path.parent.name in ("geoffpac", "ace", "offpac") and (
                 settings["env"] in MEASURED_TASKS
             ):
-                name = shown(experiment.run, variant_name(experiment.run, settings))
+                budget = experiment.stop[STEPS]
+                name = variant_name(experiment.run, settings, budget)
+                name = shown(experiment.run, name, budget)
                 assert name == (ROBUST if path.stem.endswith("_robust") else PAPER), path

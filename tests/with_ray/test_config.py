@@ -12,6 +12,7 @@ from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 import rllib_geoffpac
 from rllib_cli.experiment import parse as experiments
+from rllib_cli.run.progress import STEPS
 from rllib_geoffpac import ACEConfig, GeoffPAC, GeoffPACConfig, OffPACConfig
 from rllib_geoffpac.compat import SETTING_ATTRIBUTES
 from rllib_geoffpac.modules import MLPRLModule
@@ -136,16 +137,31 @@ def test_the_defaults_are_the_papers():
 
 
 def test_the_robust_settings_are_those_of_the_robust_examples():
-    robust, paper = GeoffPACConfig.robust().to_dict(), GeoffPACConfig().to_dict()
-    departures = {key: value for key, value in robust.items() if value != paper[key]}
-    assert departures["critic"] == "action_value"
+    paper = GeoffPACConfig().to_dict()
     files = sorted((ROOT / "tuned_examples").glob("*/*_robust.yaml"))
     assert len(files) == 5
     for file in files:
         (example,) = experiments.load(file)
         (original,) = experiments.load(file.with_name(file.name.replace("_robust", "")))
+        robust = GeoffPACConfig.robust(steps=example.stop[STEPS]).to_dict()
+        departures = {key: value for key, value in robust.items() if value != paper[key]}
+        assert departures["critic"] == "action_value"
         assert example.config == original.config | departures
         assert (example.stop, example.num_samples) == (original.stop, original.num_samples)
+
+
+def test_the_robust_settings_follow_from_the_steps_of_the_run():
+    robust = GeoffPACConfig.robust(steps=20_000)
+    assert robust.lr == [[0, 1e-3], [10_000, 3e-4], [20_000, 1e-5]]
+    assert robust.overlap_target == [[0, 0.3], [6_000, 0.3], [20_000, 0.15]]
+    assert robust.updates_per_lockstep == 10
+    assert [GeoffPACConfig.robust(n).updates_per_lockstep for n in (150_000, 200_000)] == [2, 1]
+
+
+@pytest.mark.parametrize("steps", [0, -5, 1.5, "many"])
+def test_impossible_steps_of_the_robust_settings_are_refused(steps):
+    with pytest.raises(ValueError, match=r"`steps` is .*; allowed is a whole number >= 1"):
+        GeoffPACConfig.robust(steps)
 
 
 def test_the_robust_settings_of_ace_are_the_same_at_gamma_hat_0():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from fnmatch import fnmatch
 from typing import Any
 
@@ -27,29 +28,37 @@ PAPER_SETTINGS: dict[str, dict[str, Any]] = {
 A setting that is not here stands in a variant's name wherever an experiment gives it. DDPG and TD3
 were run with one set of settings only, which counts as the paper's.
 """
-_ROBUST: dict[str, Any] = {
-    "critic": "action_value",
-    "clip_action_values": True,
-    "actor_ascends": "lower",
-    "learning_gamma": 0.98,
-    "actor_replay_batch_size": 10,
-    "conservatism": 0.2,
-    "overlap_target": [[0, 0.3], [0.3, 0.3], [1, 0.15]],
-    "policy_average": 2.0,
-    "policy_distribution": "truncated_gaussian",
-    "truncation": "bootstrap",
-    "optimizer_type": "adam",
-    "lr": [[0, 1e-3], [0.5, 3e-4], [1, 1e-5]],
-    "tau": 0.005,
-    "grad_clip": None,
+# `robust()` learns several times per lockstep in shorter runs; its overlap target falls in no more.
+_FEW_STEPS, _FALL = 200_000, 700_000
+
+
+def _robust_settings(budget: int) -> dict[str, Any]:
+    """What `robust()` changes for a run of so many steps, but for the lambdas."""
+    updates = math.ceil(_FEW_STEPS / budget)
+    return {
+        "critic": "action_value",
+        "clip_action_values": True,
+        "actor_ascends": "lower",
+        "learning_gamma": 0.98,
+        "actor_replay_batch_size": 10,
+        "conservatism": 0.2,
+        "overlap_target": [[0, 0.3], [budget - min(0.7 * budget, _FALL), 0.3], [budget, 0.15]],
+        "policy_average": 2.0,
+        "policy_distribution": "truncated_gaussian",
+        "truncation": "bootstrap",
+        "optimizer_type": "adam",
+        "lr": [[0, 1e-3], [budget / 2, 3e-4], [budget, 1e-5]],
+        "tau": 0.005,
+        "grad_clip": None,
+        **({"updates_per_lockstep": updates} if updates > 1 else {}),
+    }
+
+
+ROBUST_SETTINGS: dict[str, Callable[[int], dict[str, Any]]] = {
+    "GeoffPAC": lambda budget: {"lambda_1": 0.0, "lambda_2": 1.0, **_robust_settings(budget)},
+    "ACE": lambda budget: {"lambda_2": 1.0, **_robust_settings(budget)},
 }
-ROBUST_SETTINGS: dict[str, dict[str, Any]] = {
-    "GeoffPAC": {"lambda_1": 0.0, "lambda_2": 1.0, **_ROBUST},
-    "ACE": {"lambda_2": 1.0, **_ROBUST},
-}
-"""What `robust()` of an algorithm's config changes; schedules in shares of the run's steps."""
-_ROBUST_STEPS = 200_000
-# Below so many steps `robust()` learns several times per lockstep.
+"""Algorithm -> what `robust()` of its config changes for a run of so many steps."""
 # The authors' settings of the two-circle MDP (FiniteMDP.two_circle), which is learned with tables.
 _TWO_CIRCLE = {
     "module": "tabular",
@@ -143,11 +152,8 @@ def in_shares(value: Any, budget: int) -> Any:
 
 def robust_variant(algo: str, budget: int) -> str | None:
     """The variant that ``robust(budget)`` of the algorithm's config is, if it has one."""
-    if algo not in ROBUST_SETTINGS:
-        return None
-    updates = math.ceil(_ROBUST_STEPS / budget)
-    more = {"updates_per_lockstep": updates} if updates > 1 else {}
-    return variant_name(algo, ROBUST_SETTINGS[algo] | more, budget=1)
+    make = ROBUST_SETTINGS.get(algo)
+    return None if make is None else variant_name(algo, make(budget), budget)
 
 
 def shown(algo: str, variant: str, budget: int) -> str:

@@ -37,6 +37,9 @@ from rllib_geoffpac.validation import import_by_name, is_count
 
 ROBUST_UPDATES = 20_000
 """So many updates a run with `GeoffPACConfig.robust()` has at the least."""
+ROBUST_FALL = 700_000
+"""In no more steps its overlap target falls: Swimmer lost what it had learned when it went on with
+an overlap below 0.25 for long (docs/what-makes-it-work.md)."""
 MODULES = {"mlp": MLPRLModule, "tabular": TabularRLModule}
 
 
@@ -274,8 +277,9 @@ class GeoffPACConfig(LaneAlgorithmConfig):
         docs/what-makes-it-work.md says what each part is for and what was measured.
 
         Args:
-            steps: Env steps of the run, over which the schedules are spread. A run of less than
-                200,000 learns more than once per lockstep, to have 20,000 updates, too.
+            steps: Env steps of the run, over which the learning rate falls. The overlap target
+                falls in the last 700,000 of them (or the last 0.7 of a shorter run). A run of
+                less than 200,000 learns more than once per lockstep, to have 20,000 updates, too.
 
         Example:
             >>> from rllib_geoffpac import GeoffPACConfig
@@ -288,6 +292,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             raise ValueError(f"`steps` is {steps!r}; allowed is {allowed}.")
         config = cls()
         updates = math.ceil(ROBUST_UPDATES * config.num_lanes / steps)
+        fall = min(7 * steps // 10, ROBUST_FALL)
         return config.training(
             critic="action_value",
             lambda_1=0.0,
@@ -297,7 +302,7 @@ class GeoffPACConfig(LaneAlgorithmConfig):
             learning_gamma=0.98,
             actor_replay_batch_size=10,
             conservatism=0.2,
-            overlap_target=[[0, 0.3], [3 * steps // 10, 0.3], [steps, 0.15]],
+            overlap_target=[[0, 0.3], [steps - fall, 0.3], [steps, 0.15]],
             policy_average=2.0,
             policy_distribution="truncated_gaussian",
             truncation="bootstrap",

@@ -18,7 +18,7 @@ BUDGET = 1_000_000
 def robust(monkeypatch):
     """Settings of three parts as `robust()`'s."""
     settings = {"value_baseline": "ema", "overlap_coeff": 2.0, "rho_clip": 5.0}
-    monkeypatch.setitem(variants.ROBUST_SETTINGS, "GeoffPAC", settings)
+    monkeypatch.setitem(variants.ROBUST_SETTINGS, "GeoffPAC", lambda budget: settings)
     return settings
 
 

@@ -155,6 +155,7 @@ def test_the_robust_settings_follow_from_the_steps_of_the_run():
     assert robust.lr == [[0, 1e-3], [10_000, 3e-4], [20_000, 1e-5]]
     assert robust.overlap_target == [[0, 0.3], [6_000, 0.3], [20_000, 0.15]]
     assert robust.updates_per_lockstep == 10
+    assert GeoffPACConfig.robust(5_000_000).overlap_target[1] == [4_300_000, 0.3]
     assert [GeoffPACConfig.robust(n).updates_per_lockstep for n in (150_000, 200_000)] == [2, 1]
 
 

@@ -5,7 +5,8 @@
 Everything is measured in turns, in one process tree, by the wall clock; a number is the median over
 the rounds, and a ratio the median of the rounds' ratios, so that a machine that is busy with other
 things at times disturbs both sides alike. Paper settings: 10 lanes, two hidden layers of 64, replay
-batches of 100 transitions. Only the ratios mean something on another machine.
+batches of 100 transitions; and those of `robust()`, as far as its own targets go. Only the ratios
+mean something on another machine.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from rllib_geoffpac.lanes.fragments import Fragment
 
 ENVIRONMENTS = ["HalfCheetah-v5", "Hopper-v5", "Reacher-v5"]
 LANES, FRAGMENT = 10, 100
+EVALUATION_INTERVAL = 20_000
+"""Env steps between two evaluations of 10 episodes in the tuned examples of 1,000,000 steps."""
 
 TARGETS = {
     "full_remote_over_limit": (">=", 0.85),
@@ -42,16 +45,21 @@ TARGETS = {
     "full_over_textbook": (">=", 10.0),
     "sweep_over_ideal": ("<=", 1.1),
     "sampling_over_bare": ("<=", 1.15),
+    "robust_fast_over_torch": (">=", 10.0),
+    "robust_full_over_limit": (">=", 0.85),
+    "robust_evaluation_share": ("<=", 0.25),
 }
 
 Rates = dict[str, list[float]]
 """Environment steps per second of every contestant, one number per round."""
 
 
-def make_config(env: str, lanes: int = LANES, width: int = 64, kernel: str = "auto"):
-    """The paper's settings."""
+def make_config(
+    env: str, lanes: int = LANES, width: int = 64, kernel: str = "auto", robust: bool = False
+):
+    """The paper's settings, or the robust ones."""
     return (
-        GeoffPACConfig()
+        (GeoffPACConfig.robust() if robust else GeoffPACConfig())
         .environment(env)
         .training(num_lanes=lanes, kernel=kernel)
         .rl_module(model_config={"fcnet_hiddens": [width, width]})
@@ -104,9 +112,9 @@ class Bench:
             algorithm.stop()
         self.algorithms = []
 
-    def full(self, env: str, runners: int) -> Contestant:
+    def full(self, env: str, runners: int, robust: bool = False) -> Contestant:
         """The whole algorithm, by `train()`."""
-        config = make_config(env).env_runners(num_env_runners=runners)
+        config = make_config(env, robust=robust).env_runners(num_env_runners=runners)
         algorithm = self.algorithm(config)
 
         def train() -> int:
@@ -121,9 +129,22 @@ class Bench:
         algorithm = self.algorithm(make_config(env))
         return Contestant(lambda: sum(map(len, algorithm.stream.next(iter([FRAGMENT])))))
 
-    def learner(self, env: str, kernel: str, lanes: int = LANES, width: int = 64) -> Contestant:
+    def evaluation(self, env: str) -> Contestant:
+        """Evaluations of the robust settings, as so many steps as lie between two of them."""
+        config = make_config(env, robust=True).evaluation(evaluation_duration=10)
+        algorithm = self.algorithm(config)
+
+        def evaluate() -> int:
+            algorithm.evaluate()
+            return EVALUATION_INTERVAL
+
+        return Contestant(evaluate)
+
+    def learner(
+        self, env: str, kernel: str, lanes: int = LANES, width: int = 64, robust: bool = False
+    ) -> Contestant:
         """The learner alone, over and over on the same recorded fragments."""
-        algorithm = self.algorithm(make_config(env, lanes, width, kernel))
+        algorithm = self.algorithm(make_config(env, lanes, width, kernel, robust))
         # The torch path is slow: short fragments keep its turns as short as the others'.
         length = max(10, FRAGMENT * LANES // lanes // (5 if kernel == "torch" else 1))
         fragments: list[list[Fragment]] = [algorithm.stream.next(iter([length])) for _ in range(3)]
@@ -168,6 +189,11 @@ def measure_environment(env: str, rounds: int, seconds: float) -> Rates:
             "full, 1 env runner": bench.full(env, 1),
             "full, 2 env runners": bench.full(env, 2),
             "textbook loop": plain(TextbookLoop(env, LANES), 10),
+            "robust, learner alone (fast)": bench.learner(env, "fast", robust=True),
+            "robust, learner alone (torch)": bench.learner(env, "torch", robust=True),
+            "robust, full, 0 env runners": bench.full(env, 0, robust=True),
+            "robust, full, 1 env runner": bench.full(env, 1, robust=True),
+            "robust, evaluation": bench.evaluation(env),
         },
         rounds,
         seconds,
@@ -230,6 +256,12 @@ def ratio(rates: Rates, numerator: str, *denominators: str) -> float:
     return float(np.median(np.array(rates[numerator]) / slowest))
 
 
+def share(rates: Rates, part: str, rest: str) -> float:
+    """Median over the rounds of the share of the time that a part takes beside the rest."""
+    seconds = [1 / np.array(rates[name]) for name in (part, rest)]
+    return float(np.median(seconds[0] / (seconds[0] + seconds[1])))
+
+
 def environment_ratios(rates: Rates) -> dict[str, float]:
     """The targets' ratios of one environment."""
     fast, local = "learner alone (fast kernel)", "full, 0 env runners"
@@ -243,6 +275,15 @@ def environment_ratios(rates: Rates) -> dict[str, float]:
         "fast_over_torch_10_lanes": ratio(rates, fast, "learner alone (torch)"),
         "full_over_textbook": ratio(rates, best, "textbook loop"),
         "sampling_over_bare": ratio(rates, "bare gymnasium", "sampling alone"),
+        "robust_fast_over_torch": ratio(
+            rates, "robust, learner alone (fast)", "robust, learner alone (torch)"
+        ),
+        "robust_full_over_limit": ratio(
+            rates, "robust, full, 1 env runner", "sampling alone", "robust, learner alone (fast)"
+        ),
+        "robust_evaluation_share": share(
+            rates, "robust, evaluation", "robust, full, 0 env runners"
+        ),
     }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from paper import paired
+from paper import paired, robust
 from paper.cells import cell, number, step_range
 from paper.entries import ALGOS, Entry, paper_entries, variant_entries
 from paper.levels import RANDOM, Levels
@@ -28,10 +28,12 @@ def sections(found: list[Entry], levels: Levels) -> dict[str, list[str]]:
         tables_["Geoff-PAC and ACE with the same force"] = paired.same_force(variants)
         if ablation := paired.one_taken_away(found):
             tables_["One part taken away"] = ablation
-        if ablation := paired.robust_parts(found):
-            tables_["Robust, one part taken away"] = ablation
-        if grid := paired.gamma_hats(found):
-            tables_["Robust over gamma_hat"] = grid
+        for title, table in {
+            "Robust, one part taken away": robust.robust_parts(found),
+            "Robust over gamma_hat": robust.gamma_hats(found),
+            "Robust and TD3": robust.beside_td3(found),
+        }.items():
+            tables_ |= {title: table} if table else {}
         tables_["Variants, one by one"] = _table(variants, levels, "variant", _algo_and_variant)
     if circle:
         tables_["Two-circle MDP"] = _circle_table(circle)
@@ -97,13 +99,13 @@ def _short(paper: list[Entry], variants: list[Entry], random: pd.DataFrame) -> l
     """Last J_pi of every algorithm, tasks by algorithms: one look for the README."""
     columns = {f"{algo}, paper" if algo == "GeoffPAC" else algo: algo for algo in ALGOS}
     ran = {(e.task, e.algo): e for e in paper}
-    robust = {e.task: e for e in variants if (e.algo, e.shown) == ("GeoffPAC", ROBUST)}
+    best = {e.task: e for e in variants if (e.algo, e.shown) == ("GeoffPAC", ROBUST)}
     lines = [
         f"| last J_pi | random agent | GeoffPAC, robust | {' | '.join(columns)} |",
         "|---|---|---|" + "---|" * len(columns),
     ]
     for task in dict.fromkeys(e.task for e in paper):
-        found = [robust.get(task), *(ran.get((task, algo)) for algo in columns.values())]
+        found = [best.get(task), *(ran.get((task, algo)) for algo in columns.values())]
         cells = ["" if e is None else number(e.interval("j_pi", "last").iqm) for e in found]
         lines.append(f"| {task} | {number(random.loc[task, 'j_pi'])} | {' | '.join(cells)} |")
     return lines

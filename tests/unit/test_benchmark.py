@@ -26,6 +26,11 @@ def test_a_ratio_compares_within_rounds():
     assert throughput.ratio(rates, "whole", "one", "other") == pytest.approx(80 / 90)
 
 
+def test_a_share_is_of_the_time_and_not_of_the_rate():
+    rates = {"part": [300.0, 300.0, 100.0], "rest": [100.0, 100.0, 300.0]}
+    assert throughput.share(rates, "part", "rest") == pytest.approx(0.25)
+
+
 def test_the_worst_environment_counts():
     assert throughput.worst("full_over_textbook", [8.0, 12.0]) == 8.0
     assert throughput.worst("sampling_over_bare", [1.1, 1.2]) == 1.2

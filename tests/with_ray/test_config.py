@@ -150,6 +150,15 @@ def test_the_robust_settings_are_those_of_the_robust_examples():
         assert (example.stop, example.num_samples) == (original.stop, original.num_samples)
 
 
+def test_the_quick_start_has_the_robust_settings_of_its_steps():
+    quickstart = {e.name: e for e in experiments.load(ROOT / "tuned_examples" / "quickstart.yaml")}
+    example = quickstart["quickstart-hopper-geoffpac"]
+    paper = GeoffPACConfig().to_dict()
+    robust = GeoffPACConfig.robust(steps=example.stop[STEPS]).to_dict()
+    departures = {key: value for key, value in robust.items() if value != paper[key]}
+    assert departures.items() <= example.config.items()
+
+
 def test_the_robust_settings_follow_from_the_steps_of_the_run():
     robust = GeoffPACConfig.robust(steps=20_000)
     assert robust.lr == [[0, 1e-3], [10_000, 3e-4], [20_000, 1e-5]]

@@ -1,8 +1,6 @@
 """Runs an update over chunks of locksteps as one compiled program.
 
-The program is a loop over the rows of a chunk of fixed size, of which the first `count` are real:
-how the data were cut into fragments can't change what is computed. Parameters, optimizer states
-and memory stay with XLA; torch gets them when somebody looks.
+Parameters, optimizer states and memory stay with XLA; torch gets them when somebody looks.
 """
 
 from __future__ import annotations
@@ -10,26 +8,19 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import torch
-from jax import lax
 from jax import numpy as jnp
 
 from rllib_geoffpac.updates.backend import Backend, Chunk, Memory, Report, Update
-from rllib_geoffpac.updates.xla.networks import State, Structure, XlaNetworks
-from rllib_geoffpac.updates.xla.optimizers import flat, split
+from rllib_geoffpac.updates.xla.networks import State
+from rllib_geoffpac.updates.xla.optimizers import OptimizerState, flat, split
+from rllib_geoffpac.updates.xla.program import Program, Rows, shared
 from rllib_geoffpac.updates.xla.structure import average_parameters, structure_of, target_parameters
-
-# One thread: a learner is one process among many, and the programs are too small to be shared.
-_COMPILER_OPTIONS = {
-    "xla_cpu_multi_thread_eigen": False,
-    "xla_cpu_enable_concurrency_optimized_scheduler": False,
-}
 
 
 class XlaBackend(Backend):
@@ -59,7 +50,7 @@ class XlaBackend(Backend):
     ):
         super().__init__(update)
         self.module, self.chunk_size = module, chunk_size
-        self.structure: Structure = structure_of(module, optimizers, grad_clip, grad_clip_by)
+        self.optimizers = {name: OptimizerState(o) for name, o in optimizers.items()}
         self._grad_clip = grad_clip
         first = next(iter(optimizers.values())).param_groups[0]["params"][0]
         self.dtype = np.dtype(str(first.dtype).removeprefix("torch."))
@@ -68,17 +59,17 @@ class XlaBackend(Backend):
         self._stored = True
         self._memory: Memory = None
         _use_compilation_cache()
-        jit = partial(jax.jit, compiler_options=_COMPILER_OPTIONS)
-        self._program, self._sum_program = jit(self._run), jit(self._sum_terms)
+        structure = structure_of(module, optimizers, grad_clip, grad_clip_by)
+        self.program = shared(Program(update, structure, chunk_size))
         self._names = {id(p): name for name, p in module.named_parameters()}
         self.set_memory(memory)
 
     def run(self, chunk: Chunk, learn: bool) -> Report:
         with self._context():
             self._take_over()
-            inputs, look = self._arrays(chunk)
-            self._state, self._memory, steps, summary = self._program(
-                self._state, self._memory, inputs, self._rates(learn), np.int32(chunk.length), look
+            names, rows, look = self._arrays(chunk, learn)
+            self._state, self._memory, steps, summary = self.program.run(
+                names, self._state, self._memory, rows, look
             )
         self._stored = False
         if not learn:
@@ -89,58 +80,14 @@ class XlaBackend(Backend):
         # Summed with 64 bits, so that it does not matter where a chunk ends.
         with self._context(), jax.enable_x64(True):
             self._take_over()
-            inputs, _ = self._arrays(chunk)
-            self._memory, total = self._sum_program(
-                self._state, self._memory, inputs, self._rates(False), np.int32(chunk.length)
-            )
+            names, rows, _ = self._arrays(chunk, learn=False)
+            self._memory, total = self.program.sum_terms(names, self._state, self._memory, rows)
             return np.asarray(total, np.float64)
-
-    # The programs ------------------------------------------------------------------------------
-
-    def _run(
-        self, state: State, memory: Memory, inputs: Any, rates: Any, count: jax.Array, look: Any
-    ) -> tuple[State, Memory, dict[str, jax.Array], dict[str, jax.Array]]:
-        def step(state: State, memory: Memory, row: Any) -> Any:
-            # A learning rate that changes from row to row is one of the row's numbers.
-            networks = XlaNetworks(self.structure, state, {**rates, **row.numbers})
-            memory, report = self.update(networks, memory, row, learn=True)
-            return networks.state, memory, report
-
-        shapes = jax.eval_shape(step, state, memory, self._row(inputs, 0))[2]
-        reports = {n: jnp.zeros(self.chunk_size, leaf.dtype) for n, leaf in shapes.items()}
-
-        def body(t: jax.Array, carry: Any) -> Any:
-            state, memory, reports = carry
-            state, memory, report = step(state, memory, self._row(inputs, t))
-            reports = {n: values.at[t].set(report[n]) for n, values in reports.items()}
-            return state, memory, reports
-
-        state, memory, reports = lax.fori_loop(0, count, body, (state, memory, reports))
-        networks = XlaNetworks(self.structure, state, rates)
-        return state, memory, reports, self.update.summary(networks, memory, look)
-
-    def _sum_terms(
-        self, state: State, memory: Memory, inputs: Any, rates: Any, count: jax.Array
-    ) -> tuple[Memory, jax.Array]:
-        def body(t: jax.Array, carry: Any) -> Any:
-            memory, total = carry
-            networks = XlaNetworks(self.structure, state, rates)
-            memory, terms, _ = self.probed.advance(networks, memory, self._row(inputs, t))
-            z1 = terms.z1.per_lane()
-            z2 = jnp.zeros_like(z1) if terms.z2 is None else terms.z2.per_lane()
-            return memory, total + jnp.stack([z1, z2]).astype(np.float64)
-
-        lanes, size = len(memory.traces.f1), len(state.parameters["pi"])
-        return lax.fori_loop(0, count, body, (memory, jnp.zeros((2, lanes, size), np.float64)))
-
-    def _row(self, inputs: Any, t: Any) -> Any:
-        row = jax.tree.map(lambda column: column[t], inputs)
-        return row._replace(numbers=dict(zip(self._numbers, row.numbers, strict=True)))
 
     # To and from numpy and torch ---------------------------------------------------------------
 
-    def _arrays(self, chunk: Chunk) -> tuple[Any, Any]:
-        """The chunk's arrays in the backend's dtype, with as many rows as a chunk has."""
+    def _arrays(self, chunk: Chunk, learn: bool) -> tuple[tuple[str, ...], Rows, Any]:
+        """The names of the numbers, a full chunk of rows, and what is looked at."""
 
         def pad(array: np.ndarray) -> np.ndarray:
             array = self._convert(array)
@@ -151,10 +98,10 @@ class XlaBackend(Backend):
             return padded
 
         # One array for all numbers: taking a row out of each would cost more than computing.
-        self._numbers = tuple(chunk.inputs.numbers)
         numbers = np.stack(list(chunk.inputs.numbers.values()), axis=1)
-        inputs = chunk.inputs._replace(numbers=numbers)
-        return jax.tree.map(pad, inputs), jax.tree.map(self._convert, chunk.look)
+        inputs = jax.tree.map(pad, chunk.inputs._replace(numbers=numbers))
+        rows = Rows(inputs, self._rates(learn), np.int32(chunk.length))
+        return tuple(chunk.inputs.numbers), rows, jax.tree.map(self._convert, chunk.look)
 
     def _convert(self, array: np.ndarray) -> np.ndarray:
         if array.dtype.kind == "f" or array.dtype == np.uint8:  # bytes are observations
@@ -162,7 +109,7 @@ class XlaBackend(Backend):
         return np.ascontiguousarray(array, bool if array.dtype == bool else np.int32)
 
     def _rates(self, learn: bool) -> dict[str, np.ndarray]:
-        numbers = {f"lr/{n}": o.learning_rate for n, o in self.structure.optimizers.items()}
+        numbers = {f"lr/{n}": o.learning_rate for n, o in self.optimizers.items()}
         numbers["learn"] = float(learn)
         if self._grad_clip is not None:
             numbers["grad_clip"] = self._grad_clip
@@ -171,7 +118,7 @@ class XlaBackend(Backend):
     def _take_over(self) -> None:
         if self._state is not None:
             return
-        optimizers = self.structure.optimizers
+        optimizers = self.optimizers
         state = State(
             {n: flat(o.parameters) for n, o in optimizers.items()},
             {n: flat(own) for n, own in target_parameters(self.module).items()},
@@ -185,7 +132,7 @@ class XlaBackend(Backend):
             return
         state: State = jax.device_get(self._state)
         with torch.no_grad():
-            for name, optimizer in self.structure.optimizers.items():
+            for name, optimizer in self.optimizers.items():
                 _copy(optimizer.parameters, state.parameters[name])
                 optimizer.set(state.slots[name])
             for name, own in target_parameters(self.module).items():
@@ -210,7 +157,7 @@ class XlaBackend(Backend):
             return {n: p.detach().numpy() for n, p in self.module.state_dict().items()}
         state: State = jax.device_get(self._state._replace(slots={}))
         pairs = [
-            ({n: o.parameters for n, o in self.structure.optimizers.items()}, state.parameters),
+            ({n: o.parameters for n, o in self.optimizers.items()}, state.parameters),
             (target_parameters(self.module), state.targets),
             (average_parameters(self.module), state.averages),
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -73,7 +74,7 @@ def why_not(
 
 
 class CompiledOptimizer:
-    """The steps of a torch optimizer; the learning rate is asked of it for every chunk.
+    """The steps of a torch optimizer, of which it keeps numbers alone, not the optimizer.
 
     Args:
         optimizer: One for which `why_not` is None.
@@ -87,19 +88,12 @@ class CompiledOptimizer:
         grad_clip: float | None,
         grad_clip_by: str = "global_norm",
     ):
-        self._clip_by = grad_clip_by
-        self._optimizer, self._clips = optimizer, grad_clip is not None
         (group,) = optimizer.param_groups
-        self._kind = _KINDS[type(optimizer)]
-        self._constants = self._kind.numbers(group)
+        self._kind = type(optimizer)
+        self._constants = _KINDS[self._kind].numbers(group)
         self._decay = group["weight_decay"]
-        self.parameters: list[torch.nn.Parameter] = group["params"]
-        self.shapes = [tuple(p.shape) for p in self.parameters]
-
-    @property
-    def learning_rate(self) -> float:
-        """The rate that the torch optimizer has now."""
-        return float(self._optimizer.param_groups[0]["lr"])
+        self._clips, self._clip_by = grad_clip is not None, grad_clip_by
+        self.shapes = [tuple(p.shape) for p in group["params"]]
 
     def step(
         self, parameters: Array, gradient: Array, slots: Slots, numbers: Mapping[str, Array]
@@ -111,7 +105,7 @@ class CompiledOptimizer:
             gradient = gradient + self._decay * parameters
         step = slots.step + 1
         numbers = {**self._constants, "lr": numbers["lr"], "step": step}
-        moved, remembered = self._kind.step(parameters, gradient, slots.of, numbers)
+        moved, remembered = _KINDS[self._kind].step(parameters, gradient, slots.of, numbers)
         return moved, Slots(step, remembered)
 
     def _clip(self, gradient: Array, bound: Array) -> Array:
@@ -119,10 +113,28 @@ class CompiledOptimizer:
             return gradient.clip(-bound, bound)
         if self._clip_by == "global_norm":
             return clip_by_norm(gradient, bound)
-        ends = np.cumsum([p.numel() for p in self.parameters])
+        ends = np.cumsum([math.prod(shape) for shape in self.shapes])
         parts = zip([0, *ends], ends, strict=False)
         clipped = [clip_by_norm(gradient[start:end], bound) for start, end in parts]
         return namespace(gradient).concatenate(clipped)
+
+
+class OptimizerState:
+    """A torch optimizer's parameters, learning rate and state, to and fro.
+
+    Args:
+        optimizer: One for which `why_not` is None.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer):
+        self._optimizer = optimizer
+        self._slots = _KINDS[type(optimizer)].slots
+        self.parameters: list[torch.nn.Parameter] = optimizer.param_groups[0]["params"]
+
+    @property
+    def learning_rate(self) -> float:
+        """The rate that the torch optimizer has now."""
+        return float(self._optimizer.param_groups[0]["lr"])
 
     def get(self, dtype: np.dtype) -> Slots:
         """The torch optimizer's state, as numpy arrays."""
@@ -131,13 +143,13 @@ class CompiledOptimizer:
         pairs = list(zip(states, self.parameters, strict=True))
         of = {
             name: flat([state.get(name, torch.zeros_like(p)) for state, p in pairs])
-            for name in self._kind.slots
+            for name in self._slots
         }
         return Slots(np.asarray(step, dtype), of)
 
     def set(self, slots: Slots) -> None:
         """Writes numpy arrays into the torch optimizer's state."""
-        if not self._kind.slots or not slots.step:
+        if not self._slots or not slots.step:
             return
         for parameter in self.parameters:
             self._optimizer.state[parameter]["step"] = torch.tensor(float(slots.step))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import weakref
 from dataclasses import replace
 
@@ -155,6 +156,14 @@ def test_numbers_and_arrays_are_told_apart_to_the_bit():
     assert key_of(low) != key_of(high)
     one, other = (Categorical(gym.spaces.Discrete(3, start=start)) for start in (0, 1))
     assert key_of(one) != key_of(other)
+
+
+def test_a_copy_of_a_space_is_the_same_to_a_program():
+    """Every algorithm has copies of its own."""
+    space = gym.spaces.Box(-1, 1, (2,))
+    copied = pickle.loads(pickle.dumps(space))
+    assert copied.dtype is not space.dtype
+    assert key_of(DiagonalGaussian(space)) == key_of(DiagonalGaussian(copied))
 
 
 def test_a_shared_program_keeps_nothing_of_the_learner_that_made_it():

@@ -146,6 +146,8 @@ def key_of(value: Any) -> Any:
         return kind, value
     if kind is float:
         return kind, value.hex()  # 0.0 and -0.0 are not the same
+    if isinstance(value, np.dtype):  # there can be several of one: copies of a space have their own
+        return np.dtype, value.str
     if kind is np.ndarray:
         return kind, value.dtype.str, value.shape, value.tobytes()
     if kind is partial:

@@ -1,7 +1,7 @@
 """Samples of the truncated Gaussian that can be differentiated, for any array library.
 
 N(mean, std) renormalised to the unit box [-1, 1], with the mean inside of it, as in
-`distributions.TruncatedGaussian`. Its samples there come from the same quantiles, in numpy.
+`gaussians.TruncatedGaussian`. Its samples there come from the same quantiles, in numpy.
 """
 
 from __future__ import annotations

@@ -29,11 +29,6 @@ def effective_sample_size(rho: Array) -> Array:
     return rho.sum() ** 2 / (squares + (squares == 0))
 
 
-def effective_sample_fraction(rho: Array) -> Array:
-    """Effective sample size as a fraction of N, in [0, 1]: 1 when pi is mu."""
-    return effective_sample_size(rho) / rho.shape[0]
-
-
 def td_error(reward: Array, discount: Array, next_value: Array, value: Array) -> Array:
     """delta_t = R_{t+1} + gamma_{t+1} V'(S_{t+1}) - V(S_t): [N] each.
 

@@ -6,7 +6,6 @@ import torch
 from finite_mdps import AGREES, CASES, deviation, estimate, simulate
 
 from rllib_geoffpac.maths.value import (
-    effective_sample_fraction,
     effective_sample_size,
     importance_ratio,
     j_pi,
@@ -30,7 +29,6 @@ def test_importance_ratio_divides_densities_and_never_overflows(convert):
 def test_effective_sample_size_counts_equal_weights_fully_and_one_heavy_weight_once(convert):
     assert float(effective_sample_size(convert(np.full(8, 0.3)))) == pytest.approx(8)
     assert float(effective_sample_size(convert(np.array([5.0, 0.0, 0.0, 0.0])))) == 1
-    assert float(effective_sample_fraction(convert(np.array([5.0, 0.0, 0.0, 0.0])))) == 0.25
     assert float(effective_sample_size(convert(np.zeros(4)))) == 0
 
 

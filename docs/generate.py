@@ -148,7 +148,7 @@ def rllib_settings() -> str:
 def _options(*verb: str) -> str:
     import typer
 
-    from rllib_cli.main import app
+    from rllib_cli.app import app
 
     command: Any = typer.main.get_command(app)
     for word in verb:

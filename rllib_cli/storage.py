@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from rllib_cli import interruption
 from rllib_cli.errors import UserError, exception_summary
 from rllib_geoffpac.validation import did_you_mean
 
@@ -171,7 +172,7 @@ def local_copy(location: str, names: tuple[str, ...] = ()) -> Iterator[Path]:
         yield Path(location)
         return
     filesystem, path = _open(location)
-    with tempfile.TemporaryDirectory(prefix="rllib-") as root:
+    with interruption.unwinding(), tempfile.TemporaryDirectory(prefix="rllib-") as root:
         with _explained(location):
             for source in [*_files(filesystem, path, names), *_above(filesystem, path)]:
                 _download(filesystem, source, Path(root, source.strip("/")))

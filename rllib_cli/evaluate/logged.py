@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rllib_cli import storage
+from rllib_cli import interruption, storage
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.evaluate import checkpoints
 from rllib_cli.evaluate.measure import TRUST_NOTE, check_out
@@ -67,7 +67,7 @@ def evaluate_logged(checkpoint: str, options: LoggedOptions) -> "tuple[Any, Offl
     Raises:
         UserError: If the checkpoint, the data or an option is wrong.
     """
-    with storage.local_copy(checkpoint) as folder:
+    with interruption.unwinding(), storage.local_copy(checkpoint) as folder:
         config = checkpoints.load_config(folder, options.weights_only)
         weights = checkpoints.load_weights(folder, options.weights_only)
         estimate = getattr(config, "evaluate_on_data", None)

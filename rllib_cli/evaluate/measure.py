@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rllib_cli import storage
+from rllib_cli import interruption, storage
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.evaluate import checkpoints
 from rllib_cli.screen import Screen
@@ -77,7 +77,7 @@ def evaluate(checkpoint: str | Path, options: EvaluateOptions | None = None) -> 
         use_headless_rendering()
     from rllib_cli.evaluate import rollouts
 
-    with storage.local_copy(place) as folder:
+    with interruption.unwinding(), storage.local_copy(place) as folder:
         config = checkpoints.load_config(folder, options.weights_only)
         if options.env is not None:
             config.environment(env=options.env)

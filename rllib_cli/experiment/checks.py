@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from rllib_cli import storage
+from rllib_cli import interruption, storage
 from rllib_cli.errors import UserError
 from rllib_cli.experiment import names, parse, result_keys, search_space
 from rllib_cli.experiment.parse import Experiment
@@ -217,7 +217,10 @@ def check_storage(experiment: Experiment) -> None:
             "Choose another one with --storage-path."
         )
     try:
-        with tempfile.TemporaryDirectory(dir=ancestor, prefix=".rllib-"):
+        with (
+            interruption.postponed(),
+            tempfile.TemporaryDirectory(dir=ancestor, prefix=".rllib-"),
+        ):
             pass
     except OSError as error:
         raise UserError(

@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from rllib_cli import storage
+from rllib_cli import interruption, storage
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.evaluate import checkpoints
 from rllib_cli.screen import Screen
@@ -68,7 +68,7 @@ def export(
     Raises:
         UserError: If the algorithm's policy can't be exported.
     """
-    with storage.local_copy(place) as folder:
+    with interruption.unwinding(), storage.local_copy(place) as folder:
         config = checkpoints.load_config(folder, weights_only)
         make = getattr(config, "exported_policy", None)
         if make is None:

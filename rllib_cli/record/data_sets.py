@@ -1,5 +1,6 @@
 """Records a data set with the lanes of an algorithm's config; nothing is learned."""
 
+from rllib_cli import interruption
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.experiment import checks
 from rllib_cli.experiment import parse as experiments
@@ -38,7 +39,8 @@ def record_command(
                 "what they do while they train: set 'output' and 'batch_mode: complete_episodes'."
             )
         try:
-            recorded = algorithm_config.record_data(out, steps)
+            with interruption.unwinding():
+                recorded = algorithm_config.record_data(out, steps)
         except ValueError as error:
             raise UserError(exception_summary(error)) from None
         screen.console.print(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import rllib_cli
-from rllib_cli import plugins
+from rllib_cli import interruption, plugins
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.experiment import checks
 from rllib_geoffpac.compat import keep_ray_to_this_machine
@@ -44,13 +44,14 @@ def ray_session(
     runtime_env: dict[str, Any] = {}
     if any(uses_mujoco(env) for env in envs):
         runtime_env["worker_process_setup_hook"] = "rllib_geoffpac.envs.mujoco.silence_mujoco"
-    with contextlib.ExitStack() as stack:
-        if address is None:
-            _start(resources, runtime_env, stack.enter_context(_fresh_token()))
-        else:
-            modules = [*package_folders(), *_own(references)]
-            _connect(address, {**runtime_env, "py_modules": modules})
+    with interruption.unwinding(), contextlib.ExitStack() as stack:
         stack.callback(ray.shutdown)
+        with interruption.postponed():
+            if address is None:
+                _start(resources, runtime_env, stack.enter_context(_fresh_token()))
+            else:
+                modules = [*package_folders(), *_own(references)]
+                _connect(address, {**runtime_env, "py_modules": modules})
         yield
 
 

@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 MANY_STEPS = 100_000
 """Steps of all trials together from which on the time is worth measuring."""
 _PATIENCE_S = 300.0
+_LISTEN_S = 0.1
 _ENOUGH_S = 20.0
 """A first iteration that takes so long tells the speed alone."""
 _LEAVES_SOMETHING = ("callbacks", "output")
@@ -69,18 +70,27 @@ def is_worth_it(experiment: Experiment, trials: Sequence[Trial]) -> bool:
     return len(trials) > 1 and len(trials) * steps >= MANY_STEPS
 
 
-def forecast(experiment: Experiment, trials: Sequence[Trial]) -> str:
+def forecast(
+    experiment: Experiment,
+    trials: Sequence[Trial],
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> str:
     """Trains the first trials for two iterations, as many as will run at a time, and reckons.
 
     Nothing of it is kept: the trials start from their beginning, so that they are what they would
     be without the measurement.
+
+    Args:
+        experiment: A checked experiment.
+        trials: Its trials.
+        is_stopped: Whether the user does not want to wait for it any more.
 
     Returns:
         A sentence for the user; empty if nothing could be measured, for whatever reason: the
         trials themselves will show it.
     """
     at_once = trials_at_once(experiment, trials, ray.cluster_resources())
-    speeds = _measure(experiment, trials[:at_once])
+    speeds = _measure(experiment, trials[:at_once], is_stopped)
     if not speeds:
         return ""
     each = max(speed.of_trial(experiment.stop) for speed in speeds)
@@ -104,8 +114,10 @@ def trials_at_once(
     return max(min(limits), 1)
 
 
-def _measure(experiment: Experiment, trials: Sequence[Trial]) -> list[Speed]:
-    """The speeds of trials that run side by side; empty if that fails or takes too long."""
+def _measure(
+    experiment: Experiment, trials: Sequence[Trial], is_stopped: Callable[[], bool]
+) -> list[Speed]:
+    """The speeds of trials that run side by side; empty if that fails, is stopped or too slow."""
     for env in env_names(experiment):
         register_env(env)
     algorithm = experiment.algorithm or algorithm_class(experiment.run)
@@ -132,15 +144,15 @@ def _measure(experiment: Experiment, trials: Sequence[Trial]) -> list[Speed]:
                 scheduling_strategy=where,
             )(_first_iterations)
             running.append(measure.remote(config, time.time()))
-        _, late = ray.wait(running, num_returns=len(running), timeout=_PATIENCE_S)
-        # Only these: Ray aborts the whole process when a task is cancelled as it ends.
-        for task in late:
-            ray.cancel(task, force=True)
+        late, until = running, time.monotonic() + _PATIENCE_S
+        while late and time.monotonic() < until and not is_stopped():
+            _, late = ray.wait(running, num_returns=len(running), timeout=_LISTEN_S)
         return [] if late else ray.get(running)
     except Exception as error:
         logger.warning("The speed could not be measured: %s", exception_summary(error))
         return []
     finally:
+        # This ends the tasks as well. Cancelling one just as it ends makes Ray abort the process.
         for group in groups:
             remove_placement_group(group)
 

@@ -24,7 +24,7 @@ class Session:
     def __init__(self, progress: Progress, report: LiveReport | None = None):
         self.progress = progress
         self.report = report
-        self.signal: int | None = None
+        self._heard: int | None = None
         # Trials that had ended when Tune was stopped; afterwards it calls all of them ended.
         self.ended: set[str] | None = None
         self._running: set[str] | None = None
@@ -46,9 +46,13 @@ class Session:
             signal.signal(number, handler)
         Session.current = None
 
+    def heard(self) -> int | None:
+        """The first signal, if there was one."""
+        return self._heard
+
     def _on_signal(self, number: int, frame: Any) -> None:
-        if self.signal is None:
-            self.signal = number
+        if self._heard is None:
+            self._heard = number
             return
         if self._in_tune:
             self._stop_tune()
@@ -63,7 +67,7 @@ class Session:
     def on_step(self, trials: list[Trial]) -> None:
         """Tune is about to handle its next event."""
         self._in_tune = True
-        if self.signal is None:
+        if self._heard is None:
             return
         running = {trial.trial_id for trial in trials if trial.status == Trial.RUNNING}
         if self._running is None:

@@ -22,6 +22,7 @@ from rllib_geoffpac.metrics import headlines
 
 if TYPE_CHECKING:
     from rllib_cli.experiment.rllib_checks import Trial
+    from rllib_cli.run.session import Session
     from rllib_cli.run.summary import Outcome
 
 OK, FAILED = 0, 1
@@ -200,7 +201,10 @@ def _run(plan: Plan, options: RunOptions, screen: Screen) -> "tuple[int, Outcome
     report = LiveReport(folder) if options.report else None
     with Session(progress, report) as session:
         if options.verbosity >= 0 and not options.resume:
-            _say_how_long(plan, screen)
+            _say_how_long(plan, screen, session)
+        if stopped := session.heard():
+            screen.console.print("\nStopped before the first trial began; nothing to resume.")
+            return 128 + stopped, summary.Outcome()
         tuner = make_tuner(plan.experiment, options.resume, options.wandb_project)
         results = tuner.fit()
     if report is not None:
@@ -210,25 +214,29 @@ def _run(plan: Plan, options: RunOptions, screen: Screen) -> "tuple[int, Outcome
     summary.show(outcome, folder, metric, mode, screen.console)
     if report is not None:
         screen.console.print(f"Report:\n  {report.path}", markup=False)
-    if session.signal is not None and outcome.unfinished:
-        name = "Ctrl-C" if session.signal == 2 else "SIGTERM"
+    stopped = session.heard()
+    if stopped is None:
+        return (FAILED if outcome.failed else OK), outcome
+    if outcome.unfinished:
+        name = "Ctrl-C" if stopped == 2 else "SIGTERM"
         screen.console.print(
             f"\nStopped by {name} with {outcome.unfinished} unfinished trials; {outcome.saved} of "
             "them have a checkpoint, the others will start from their beginning. Continue with:\n"
             f"  {shlex.join([*options.command, '--resume'])}",
             markup=False,
         )
-        return 128 + session.signal, outcome
-    return (FAILED if outcome.failed else OK), outcome
+    return 128 + stopped, outcome
 
 
-def _say_how_long(plan: Plan, screen: Screen) -> None:
+def _say_how_long(plan: Plan, screen: Screen, session: "Session") -> None:
     """Measures, before the trials of a long run start, what they will take."""
     from rllib_cli.run import forecast
 
     if forecast.is_worth_it(plan.experiment, plan.trials):
         screen.console.print("Measuring how fast they are on this machine ...")
-        if said := forecast.forecast(plan.experiment, plan.trials):
+        if said := forecast.forecast(
+            plan.experiment, plan.trials, is_stopped=lambda: session.heard() is not None
+        ):
             screen.console.print(said, markup=False)
 
 

@@ -4,6 +4,7 @@ import sys
 import time
 from typing import Any
 
+from rllib_cli import interruption
 from rllib_cli.results import reading
 from rllib_cli.results.reading import TrialResult
 from rllib_cli.run.progress import Progress
@@ -19,14 +20,16 @@ def watch_command(path: str, interval: float, once: bool) -> None:
     if once or not console.is_terminal:
         console.print(table_of(trials, console).render())
         return
-    with Live(table_of(trials, console).render(), console=console, auto_refresh=False) as live:
-        try:
+    shown = table_of(trials, console).render()
+    try:
+        with interruption.unwinding(), Live(shown, console=console, auto_refresh=False) as live:
             while any(trial.status() == "running" for trial in trials):
                 time.sleep(interval)
                 trials = reading.load([path])
                 live.update(table_of(trials, console).render(), refresh=True)
-        except KeyboardInterrupt:
-            console.print("Stopped watching; the run goes on.")
+    except KeyboardInterrupt:
+        interruption.answered()
+        console.print("Stopped watching; the run goes on.")
 
 
 def table_of(trials: list[TrialResult], console: Any) -> Progress:

@@ -25,8 +25,10 @@ def rllib(home):
 @pytest.fixture
 def rllib_here(home, capfd, monkeypatch):
     """Calls the command in this process: for checks that need RLlib, whose import takes seconds."""
+    from rllib_cli import interruption
     from rllib_cli.main import main
 
+    monkeypatch.setattr(interruption, "listen", lambda: None)  # Ctrl-C is pytest's
     # Ray's log handler may hold the standard error of an earlier test, which pytest has closed.
     monkeypatch.setattr(logging, "raiseExceptions", False)
     saved = dict(os.environ)

@@ -142,7 +142,7 @@ def test_the_ray_versions_are_the_pinned_one(kubernetes):
 def test_the_rayjob_runs_a_command_that_exists(kubernetes):
     from typer.testing import CliRunner
 
-    from rllib_cli.main import app
+    from rllib_cli.app import app
 
     job, _ = kubernetes
     shell, flag, script = shlex.split(job["spec"]["entrypoint"])

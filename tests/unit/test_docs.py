@@ -11,7 +11,7 @@ import pytest
 import typer
 from pages import PAGES, ROOT
 
-from rllib_cli.main import app
+from rllib_cli.app import app
 
 README = ROOT / "README.md"
 every_page = pytest.mark.parametrize("page", PAGES, ids=pages.name)

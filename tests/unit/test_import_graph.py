@@ -55,4 +55,4 @@ def test_what_must_answer_at_once_imports_nothing_heavy(module):
 
 
 def test_the_command_s_own_modules_are_quick():
-    assert {"rllib_cli.main", "rllib_cli.options", "rllib_cli.experiment.parse"} <= set(QUICK)
+    assert {"rllib_cli.app", "rllib_cli.options", "rllib_cli.experiment.parse"} <= set(QUICK)

@@ -35,8 +35,10 @@ def place(tmp_path_factory, ray):
 @pytest.fixture
 def rllib(place, capfd, monkeypatch):
     """Runs the command in this process."""
+    from rllib_cli import interruption
     from rllib_cli.main import main
 
+    monkeypatch.setattr(interruption, "listen", lambda: None)  # Ctrl-C is pytest's
     monkeypatch.setattr(logging, "raiseExceptions", False)
 
     def call(*arguments):

@@ -1,6 +1,6 @@
 """The learned functions of the emphatic actor-critics, each one object.
 
-To add one is to add one object here and to name it in `GeoffPACConfig.learned_functions`: its
+To add one is to add one object here and to name it in `EmphaticConfig.learned_functions`: its
 network, target copy, optimizer, checkpoint, digest, metric and both backends follow from it.
 """
 

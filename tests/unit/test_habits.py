@@ -48,3 +48,12 @@ def test_every_tool_of_the_checks_is_pinned_and_asked_for():
 def test_constraints_hold_versions_and_nothing_of_a_machine():
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     assert all(re.fullmatch(r"#.*|[\w.-]+==[\w.]+", line) for line in lines)
+
+
+def test_every_room_is_a_package_that_the_wheel_holds():
+    rooms = {
+        p.parent for name in ("rllib_geoffpac", "rllib_cli") for p in (ROOT / name).rglob("*.py")
+    }
+    assert [
+        str(room.relative_to(ROOT)) for room in rooms if not (room / "__init__.py").exists()
+    ] == []

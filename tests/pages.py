@@ -143,6 +143,12 @@ def source() -> str:
     return "\n".join([*texts, *(block.text for block in blocks())])
 
 
+@functools.cache
+def words() -> frozenset[str]:
+    """The words of `source`."""
+    return frozenset(re.findall(r"\w+", source()))
+
+
 def my_lab() -> str:
     """The module that docs/extending.md writes, block by block."""
     return "\n\n".join(

@@ -5,7 +5,7 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
-from harness import CONFIGS, Walk, tiny_config
+from harness import CONFIGS, Walk, built, learner_of, tiny_config
 from impossible_values import IMPOSSIBLE, INF
 from ray import tune
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
@@ -239,3 +239,12 @@ def test_the_fast_kernel_says_whom_it_can_serve(ray):
     config = tiny_config(kernel="fast", module=OtherModule)
     with pytest.raises(ValueError, match="`kernel` is 'fast', but the compiled backend can't"):
         config.build_algo()
+
+
+def test_algorithms_of_equal_structure_share_one_compiled_program(ray):
+    """A sweep in one process traces once; each algorithm has copies of config and spaces."""
+    programs = []
+    for lr, clip in ((1e-3, 0.5), (2e-3, 0.1), (1e-3, None)):
+        with built(tiny_config(kernel="fast", lr=lr, grad_clip=clip)) as algo:
+            programs.append(learner_of(algo).backend.program)
+    assert programs[0] is programs[1] is not programs[2]

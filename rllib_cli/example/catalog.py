@@ -1,5 +1,8 @@
 """The tuned examples: shipped inside the wheel, or in the repository's ``tuned_examples``."""
 
+import itertools
+import re
+import textwrap
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -10,6 +13,11 @@ from rllib_geoffpac.validation import did_you_mean
 
 QUICK_START = "quickstart"
 """The example for a reader's first minutes: its run is shown at the end."""
+
+
+_SENTENCE = re.compile(r"(?<=[.?])\s")
+_LINE = 160
+"""Characters of a summary."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +39,10 @@ class Example:
 
     @property
     def summary(self) -> str:
-        """The first line of the header comment."""
-        first = self.text.splitlines()[0] if self.text else ""
-        return first.lstrip("# ").rstrip()
+        """The first sentence of the header comment, or what of it fits into a line."""
+        header = itertools.takewhile(lambda line: line.startswith("# "), self.text.splitlines())
+        text = " ".join(line.removeprefix("#").strip() for line in header)
+        return textwrap.shorten(_SENTENCE.split(text, maxsplit=1)[0], _LINE, placeholder=" ...")
 
 
 def _root() -> Any:

@@ -98,10 +98,12 @@ def check_data(config: dict[str, Any]) -> None:
 
 
 def check_stop(experiment: Experiment) -> None:
-    """Every stop key will be reported, and its value is a finite number."""
+    """Every stop key will be reported, and its value is a finite number that it can reach."""
     for key, value in experiment.stop.items():
         result_keys.check_result_key(key, "stop", experiment)
         _require(_is_finite_number(value), f"stop: {key}", value, "a finite number")
+        if key in result_keys.STEADY_KEYS:
+            _require(value >= 0, f"stop: {key}", value, "a number >= 0")
 
 
 def check_run_settings(experiment: Experiment) -> None:

@@ -16,6 +16,8 @@ from rllib_geoffpac.validation import did_you_mean
 STEPS = "num_env_steps_sampled_lifetime"
 # Offline algorithms sample nothing: they count what they train on.
 STEPS_OFFLINE = "learners/__all_modules__/num_env_steps_trained_lifetime"
+STEADY_KEYS = (STEPS, "training_iteration", "time_total_s", STEPS_OFFLINE)
+"""Keys that only grow, so that they tell the time left."""
 EVALUATED_AT = f"{EVALUATION}/evaluated_at_env_steps"
 
 # What RLlib's own env runners report beside the metrics that every algorithm has.

@@ -7,11 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rllib_cli.experiment.parse import flatten
-from rllib_cli.experiment.result_keys import EVALUATED_AT, STEPS, STEPS_OFFLINE
+from rllib_cli.experiment.result_keys import EVALUATED_AT, STEADY_KEYS, STEPS, STEPS_OFFLINE
 from rllib_geoffpac.metrics import Metric
-
-# Stop keys that grow steadily, so that they tell the time left.
-STEADY_KEYS = (STEPS, "training_iteration", "time_total_s", STEPS_OFFLINE)
 
 _MAX_ROWS = 20
 _BARS = "▁▂▃▄▅▆▇█"

@@ -45,6 +45,14 @@ def test_list_and_get_show_the_examples(rllib):
     assert got.out == catalog.get_example("geoffpac/reacher").text
 
 
+def test_a_summary_is_a_whole_sentence_in_one_line():
+    for example in catalog.list_examples():
+        assert "\n" not in example.summary and len(example.summary) <= 160
+        assert example.summary.endswith((".", "?", " ...")), example.summary
+    long = catalog.get_example("figures/halfcheetah_variants").summary
+    assert long.endswith("3 seeds.")
+
+
 def test_list_takes_words_that_a_line_must_have(rllib_here):
     listed = rllib_here("example", "list", "HOPPER", "robust").out.splitlines()
     ids = [line.split()[0] for line in listed if line.startswith("  ")]

@@ -1,15 +1,18 @@
 """`rllib watch`, `status` and `compare`, and the lines that `rllib train` shows of a curve."""
 
+import contextlib
+import io
 import itertools
 import json
 
 import numpy as np
 import pytest
 from result_folders import write_sweep
+from rich.console import Console
 
 from rllib_cli.compare import runs as compared
 from rllib_cli.results import reading, statistics
-from rllib_cli.run.progress import sparkline
+from rllib_cli.run.progress import Progress, sparkline
 from rllib_geoffpac.diagnosis import diagnose
 
 
@@ -124,3 +127,17 @@ def test_nothing_is_said_of_a_run_that_goes_well():
         "env_runners/episode_return_mean": 20.0,
     }
     assert diagnose(well) == [] and diagnose({}) == []
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_a_run_that_goes_badly_says_so_once_while_it_runs(live):
+    out = io.StringIO()
+    console = Console(file=out, width=200, force_terminal=live)
+    progress = Progress(console, {}, 1, [], live=live, quiet=False, diagnose=diagnose)
+    bad = {"learners": {"default_policy": {"rho_clipped_mean": 0.02}}}
+    with contextlib.closing(progress):
+        progress.start()
+        for iteration in (1, 2):
+            progress.on_result("1", "00000", bad | {"training_iteration": iteration})
+    assert out.getvalue().count("warning: the overlap with the data has collapsed") == 1
+    assert "docs/troubleshooting.md#overlap" in out.getvalue()

@@ -94,6 +94,10 @@ QUICK = {
         options(*PPO, "--stop", "{training_iteration: .inf}"),
         ["finite"],
     ),
+    "a stop value that every result has passed": (
+        options(*PPO, "--stop", "{training_iteration: -1}"),
+        ["training_iteration", "-1", ">= 0"],
+    ),
     "--stop is no mapping": (options(*PPO, "--stop", "100"), ["--stop", "mapping"]),
     "--config is no YAML": (options(*PPO, "--config", "{lr: "), ["--config", "not valid YAML"]),
     "--set without a value": (options(*PPO, "--set", "lr"), ["key=value"]),

@@ -43,6 +43,12 @@ def record_command(
                 recorded = algorithm_config.record_data(out, steps)
         except ValueError as error:
             raise UserError(exception_summary(error)) from None
+        except Exception as error:
+            log = screen.keep_log(error)
+            raise UserError(
+                f"The data set cannot be recorded: {type(error).__name__}: "
+                f"{exception_summary(error)} (details: {log})"
+            ) from error
         screen.console.print(
             f"{recorded.place}: {recorded.episodes} episodes, {recorded.steps} steps.\n"
             f"To learn from it: rllib train --algo {algo} --data {recorded.place}",

@@ -38,6 +38,8 @@ def status_command(path: str) -> None:
     place = path if storage.is_uri(path) else str(Path(path).expanduser())
     if not storage.exists(place):
         raise UserError(f"{path!r} does not exist. Give the --storage-path of your runs.")
+    if not storage.is_uri(place) and not Path(place).is_dir():
+        raise UserError(f"{path!r} is a file. Give the --storage-path of your runs.")
     runs = list_runs(place)
     console = plain_console(sys.stdout)
     if not runs:

@@ -99,16 +99,23 @@ class ParquetWriter(EpisodeWriter):
         self._filesystem, self.folder = fs.FileSystem.from_uri(path)
 
     def check_empty(self) -> None:
-        """Refuses a folder that holds a data set already.
+        """Refuses a folder that holds a data set already, or that is none.
 
         Raises:
             DataError: naming it.
         """
         from pyarrow import fs
 
-        found = self._filesystem.get_file_info(
-            fs.FileSelector(self.folder, recursive=True, allow_not_found=True)
-        )
+        try:
+            found = self._filesystem.get_file_info(
+                fs.FileSelector(self.folder, recursive=True, allow_not_found=True)
+            )
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else error
+            raise DataError(
+                f"{self.folder} can't hold a data set ({why}): choose a folder that may be "
+                "written to."
+            ) from error
         if any(entry.path.endswith(".parquet") for entry in found):
             raise DataError(
                 f"{self.folder} holds a data set already: choose another folder, or remove it."

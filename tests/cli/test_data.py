@@ -43,6 +43,11 @@ def test_mistakes_of_record_are_told_in_a_sentence(rllib_here, home):
     (home / "full" / "rows.parquet").write_bytes(b"")
     full = rllib_here(*record, "--out", "full")
     assert full.status == 2 and "holds a data set already" in full.err
+    (home / "file").write_text("")
+    file = rllib_here(*record, "--out", "file")
+    assert file.status == 2 and "can't hold a data set (Not a directory)" in file.err
+    below = rllib_here(*record, "--out", "file/below")
+    assert below.status == 2 and "Traceback" not in below.text
     ppo = rllib_here("record", "--algo", "PPO", *record[3:], "--out", "out")
     assert ppo.status == 2 and "has no fixed behaviour policy to record" in ppo.err
     several = rllib_here(*record, "--out", "out", "--set", "seed={grid_search: [1, 2]}")

@@ -41,6 +41,9 @@ def test_status_of_an_empty_folder_says_so_and_of_a_missing_one_is_an_error(rlli
     assert empty.status == 0 and "no runs" in empty.out
     missing = rllib_here("status", tmp_path / "nowhere")
     assert missing.status == 2 and "does not exist" in missing.err
+    (tmp_path / "file").write_text("")
+    file = rllib_here("status", tmp_path / "file")
+    assert file.status == 2 and "is a file" in file.err
 
 
 def test_watch_shows_the_table_of_a_run_that_is_elsewhere(rllib_here, folder):

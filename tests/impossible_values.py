@@ -11,7 +11,7 @@ COUNT = ["3", 2.0, None, True, -1]
 
 SHARED = {
     # Sampling.
-    "seed": [None, -1, 1.5, "0"],
+    "seed": [-1, 1.5, "0"],
     "num_lanes": [0, *COUNT],
     "behavior": ["random", 3, None, ["uniform"]],
     "rollout_fragment_length": [0, *COUNT],
@@ -55,7 +55,6 @@ SHARED = {
     "num_envs_per_env_runner": [3, 4, 11],
 }
 EMPHATIC = {
-    "rollout_fragment_length": [0, "auto", *COUNT],
     "gamma_hat": [1.0, *FRACTION],
     "lambda_1": FRACTION,
     "lambda_2": FRACTION,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
+import zlib
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -84,6 +86,8 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
 
     @override(Algorithm)
     def setup(self, config: AlgorithmConfig) -> None:
+        if self.config.seed is None:
+            self._change_config(seed=_drawn_seed(self.trial_id))
         check_resources(config)
         self.data_sources: set[str] = set()
         self.diverged = False
@@ -147,13 +151,17 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
             config.num_lanes,
             config.seed,
         )
-        config.observation_space, config.action_space = (
-            survey.observation_space,
-            survey.action_space,
+        self._change_config(
+            observation_space=survey.observation_space, action_space=survey.action_space
         )
+        return survey
+
+    def _change_config(self, **settings: Any) -> None:
+        config = self.config.copy(copy_frozen=False)
+        for key, value in settings.items():
+            setattr(config, key, value)
         config.freeze()
         self.config = config
-        return survey
 
     @override(Algorithm)
     def cleanup(self) -> None:
@@ -201,9 +209,7 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
             self._learn(fragments)
         if self.diverged and self.config.min_train_timesteps_per_iteration:
             # RLlib would wait for ever for steps that nobody learns from any more.
-            config = self.config.copy(copy_frozen=False)
-            config.min_train_timesteps_per_iteration = 0
-            self.config = config
+            self._change_config(min_train_timesteps_per_iteration=0)
         self._log_sampling(fragments)
 
     def _learn(self, fragments: list[Fragment]) -> None:
@@ -419,3 +425,10 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
             ):
                 counts.take()
                 counts.update(saved)
+
+
+def _drawn_seed(trial_id: str) -> int:
+    """The seed of a run for which none is given: Tune's trials get theirs again when restored."""
+    if trial_id == "default":
+        return secrets.randbelow(1 << 31)
+    return zlib.crc32(trial_id.encode()) >> 1

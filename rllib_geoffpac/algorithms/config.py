@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import logging
 import math
 import os
 from typing import Any
@@ -42,13 +44,18 @@ from rllib_geoffpac.lanes.behavior import BehaviorPolicy, make_behavior
 from rllib_geoffpac.lanes.stream_identity import why_not_recordable
 from rllib_geoffpac.modules.protocol import ModuleProtocol
 from rllib_geoffpac.updates.choice import why_not_fast
-from rllib_geoffpac.validation import unknown_key_message
+from rllib_geoffpac.validation import did_you_mean, unknown_key_message
+
+logger = logging.getLogger(__name__)
 
 RLLIB_TIMEOUTS = {
     "sample_timeout_s": "env_hang_timeout_s",
     "env_runner_restore_timeout_s": "env_runner_lost_timeout_s",
 }
 """Settings of RLlib that mean what settings of ours do, and take over if they are changed."""
+
+FRAGMENT_LENGTH = 100
+"""Locksteps of a fragment whose data don't depend on the weights."""
 
 
 class LaneAlgorithmConfig(ServedConfig):
@@ -71,7 +78,7 @@ class LaneAlgorithmConfig(ServedConfig):
         self.max_env_failures_in_a_row = 3
         self.env_hang_timeout_s = 300.0
         self.env_runner_lost_timeout_s = 600.0
-        self.rollout_fragment_length: Any = 100  # DDPG's default is "auto" until `validate`
+        self.rollout_fragment_length: Any = FRAGMENT_LENGTH  # DDPG's default is "auto"
         self.min_sample_timesteps_per_iteration = 2000
         self.min_time_s_per_iteration = None
         self.truncation = "terminate"
@@ -109,8 +116,8 @@ class LaneAlgorithmConfig(ServedConfig):
         """
         own = {"num_lanes": num_lanes, "checkpoint_replay": checkpoint_replay, "kernel": kernel}
         self._set_own(own)
-        known = {"gamma", "lr", "grad_clip", "learner_class", "model"}
-        for key in kwargs.keys() - known:
+        rllibs = inspect.signature(AlgorithmConfig.training).parameters
+        for key in kwargs.keys() - rllibs.keys():
             if not hasattr(self, key):
                 raise ValueError(unknown_key_message(key, vars(self), type(self).__name__))
         super().training(**kwargs)
@@ -185,8 +192,14 @@ class LaneAlgorithmConfig(ServedConfig):
         known = set(vars(self)) | set(self.to_dict()) | {"class"}
         for key, _ in config_dict.items():  # RLlib gives a whole config as well
             translated = self._translate_special_keys(key, warn_deprecated=False)
-            if not {key, translated} & known and not key.startswith("_"):
-                raise ValueError(unknown_key_message(key, known, type(self).__name__))
+            if {key, translated} & known or key.startswith("_"):
+                continue
+            name = type(self).__name__
+            if did_you_mean(key, known):
+                raise ValueError(unknown_key_message(key, known, name))
+            # As in RLlib, where code of the user's may read it.
+            if log_once(f"{name} keeps {key}"):
+                logger.warning("%s has no key `%s`: it is kept for code of your own.", name, key)
         return super().update_from_dict(config_dict)
 
     def _checks(self) -> list[Check]:
@@ -223,9 +236,16 @@ class LaneAlgorithmConfig(ServedConfig):
         if self.kernel == "fast":
             why_not_fast(self.kernel, module, learner_class=self.learner_class)
 
+    @property
+    def longest_fragment(self) -> int:
+        """Locksteps of a fragment where nobody says how many."""
+        return FRAGMENT_LENGTH
+
     @override(AlgorithmConfig)
     def validate(self) -> None:
         self._apply_module_overrides()
+        if self.rollout_fragment_length == "auto":
+            self.rollout_fragment_length = self.longest_fragment
         self._take_rllib_timeouts()
         schedulable = can_be_scheduled(self)
         for env_step in turning_points(self):

@@ -39,7 +39,11 @@ def possible_lanes(config: Any) -> int:
 
 def _sampling(config: Any) -> list[tuple[str, bool, str]]:
     return [
-        ("seed", *is_count(config.seed, 0)),
+        (
+            "seed",
+            config.seed is None or is_count(config.seed, 0)[0],
+            "a whole number >= 0, or None for another one in every run",
+        ),
         ("num_lanes", *is_count(config.num_lanes, 1)),
         ("behavior", *config.check_behavior()),
         (

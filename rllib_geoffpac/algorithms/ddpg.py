@@ -12,7 +12,7 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.utils.annotations import override
 
 from rllib_geoffpac.algorithms.algorithm import LaneAlgorithm
-from rllib_geoffpac.algorithms.config import LaneAlgorithmConfig
+from rllib_geoffpac.algorithms.config import FRAGMENT_LENGTH, LaneAlgorithmConfig
 from rllib_geoffpac.algorithms.config_checks import Check, possible_lanes, with_values
 from rllib_geoffpac.connectors.pipelines import has_env_to_module, has_module_to_env
 from rllib_geoffpac.env_runners import BehaviorEnvRunner, ExploringEnvRunner
@@ -21,8 +21,6 @@ from rllib_geoffpac.modules.deterministic_actor_critic import DeterministicActor
 from rllib_geoffpac.modules.protocol import ModuleProtocol
 from rllib_geoffpac.updates.optimizers import OPTIMIZER_TYPES
 from rllib_geoffpac.validation import is_choice, is_count, is_number
-
-_FRAGMENT_LENGTH = 100
 
 
 class DDPGConfig(LaneAlgorithmConfig):
@@ -142,6 +140,11 @@ class DDPGConfig(LaneAlgorithmConfig):
         return self.lr if own is None else own
 
     @property
+    @override(LaneAlgorithmConfig)
+    def longest_fragment(self) -> int:
+        return 1 if self.explores else FRAGMENT_LENGTH
+
+    @property
     def actor_interval(self) -> int:
         """Updates of the critics per update of pi and of the target copies."""
         return 1
@@ -159,7 +162,7 @@ class DDPGConfig(LaneAlgorithmConfig):
     def fragment_length(self, lockstep: int) -> int:
         # Uniform actions need no weights: until the warm-up ends, fragments are long.
         if self.explores and lockstep < self.warm_up_locksteps:
-            return min(_FRAGMENT_LENGTH, self.warm_up_locksteps - lockstep)
+            return min(FRAGMENT_LENGTH, self.warm_up_locksteps - lockstep)
         return super().fragment_length(lockstep)
 
     @override(LaneAlgorithmConfig)
@@ -184,8 +187,6 @@ class DDPGConfig(LaneAlgorithmConfig):
 
     @override(AlgorithmConfig)
     def validate(self) -> None:
-        if self.rollout_fragment_length == "auto":
-            self.rollout_fragment_length = 1 if self.explores else _FRAGMENT_LENGTH
         if self.explores and (has_env_to_module(self) or has_module_to_env(self)):
             self._value_error(
                 "`behavior` is 'noise', which acts on what the environment shows: with "

@@ -43,7 +43,7 @@ HONOURED = {
     "debugging": {
         "log_level": "",
         "log_sys_usage": "",
-        "seed": "a number: everything that is drawn follows from it",
+        "seed": "everything that is drawn follows from it; None: another one in every run",
     },
     "env_runners": {
         "env_runner_cls": "a subclass of the default one",
@@ -56,7 +56,8 @@ HONOURED = {
         "custom_resources_per_env_runner": "what the cluster lacks is named before anything starts",
         "validate_env_runners_after_construction": "",
         "sample_timeout_s": "takes the place of `env_hang_timeout_s`",
-        "rollout_fragment_length": "locksteps; never changes the weights under a fixed behaviour",
+        "rollout_fragment_length": "locksteps, or 'auto'; never changes the weights under a "
+        "fixed behaviour",
         "explore": "False: no noise on the behaviour, and evaluation takes pi's mode",
         "env_to_module_connector": "for the learner and for pi, at one place; mu sees what the "
         "environment shows",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.core import DEFAULT_AGENT_ID, DEFAULT_MODULE_ID
 
 from rllib_geoffpac.algorithms.rllib_settings import REFUSED
 from rllib_geoffpac.compat import SETTING_ATTRIBUTES
@@ -37,6 +38,19 @@ def settings_without_effect(config: AlgorithmConfig) -> list[tuple[str, Any, boo
             continue  # whole episodes are written, which RLlib wants to be said so
         attribute = attribute_of(key)
         default, value = getattr(standard, attribute), getattr(config, attribute)
+        same = value is default or value == default or _says_what_is_so(key, value)
         allowed = f"{default!r}, its default, because another value has no effect: {instead}"
-        checks.append((key, value, value is default or value == default, allowed))
+        checks.append((key, value, same, allowed))
     return checks
+
+
+def _says_what_is_so(key: str, value: Any) -> bool:
+    """Whether a setting of several agents asks for what one agent and one module are."""
+    if key == "policies_to_train":
+        return isinstance(value, list | tuple | set) and set(value) == {DEFAULT_MODULE_ID}
+    if key == "policy_mapping_fn" and callable(value):
+        try:
+            return bool(value(DEFAULT_AGENT_ID, None) == DEFAULT_MODULE_ID)
+        except Exception:  # the user's own code, which may want an episode
+            return False
+    return False

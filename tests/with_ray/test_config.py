@@ -1,11 +1,12 @@
 """Configs: the paper's defaults, and a clear word for every impossible value or misspelt key."""
 
+import logging
 from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from harness import CONFIGS, Walk, built, learner_of, tiny_config
+from harness import CONFIGS, Walk, built, learner_of, tiny_config, train
 from impossible_values import IMPOSSIBLE, INF
 from ray import tune
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
@@ -13,7 +14,8 @@ from ray.rllib.env.multi_agent_env import MultiAgentEnv
 import rllib_geoffpac
 from rllib_cli.experiment import parse as experiments
 from rllib_cli.run.progress import STEPS
-from rllib_geoffpac import ACEConfig, GeoffPAC, GeoffPACConfig, OffPACConfig
+from rllib_geoffpac import ACEConfig, DDPGConfig, GeoffPAC, GeoffPACConfig, OffPACConfig
+from rllib_geoffpac.algorithms.algorithm import _drawn_seed
 from rllib_geoffpac.compat import SETTING_ATTRIBUTES
 from rllib_geoffpac.modules import MLPRLModule
 
@@ -90,6 +92,62 @@ def test_a_key_like_no_other_is_refused_too():
         GeoffPACConfig().training(zzzz=1)
     with pytest.raises(TypeError, match="sample_ahed"):
         GeoffPACConfig().env_runners(sample_ahed=1)
+
+
+def test_keys_of_the_user_s_own_code_are_kept_as_in_rllib(ray, caplog):
+    settings = {"zzzz": 3, "evaluation_config": {"yyyy": 4}}
+    with caplog.at_level(logging.WARNING), built(tiny_config().update_from_dict(settings)) as algo:
+        algo.evaluate()
+        assert (algo.config.zzzz, algo.evaluation_config.yyyy) == (3, 4)
+    for key in ("zzzz", "yyyy"):
+        assert f"GeoffPACConfig has no key `{key}`: it is kept" in caplog.text
+
+
+def test_misspelt_keys_of_evaluation_are_refused(ray):
+    config = tiny_config().evaluation(evaluation_config={"explor": False}, evaluation_interval=1)
+    with pytest.raises(ValueError, match=r"no key `explor`\. Did you mean 'explore'"):
+        config.build_algo()
+
+
+def test_without_a_seed_every_run_has_its_own(ray):
+    seeds, weights = set(), set()
+    for _ in range(2):
+        with built(tiny_config().debugging(seed=None)) as algo:
+            seeds.add(algo.config.seed)
+            weights.add(train(algo, 1)[0]["weights_digest"])
+            again = algo.save_to_path()
+            expected = train(algo, 1)[0]["weights_digest"]
+    assert len(seeds) == len(weights) == 2
+    restored = GeoffPAC.from_checkpoint(again)
+    assert train(restored, 1)[0]["weights_digest"] == expected, "the drawn seed is in it"
+    restored.stop()
+
+
+def test_without_a_seed_a_trial_of_tune_gets_the_same_one_again():
+    assert _drawn_seed("4f2a_00000") == _drawn_seed("4f2a_00000") != _drawn_seed("4f2a_00001")
+    assert _drawn_seed("default") != _drawn_seed("default")
+
+
+@pytest.mark.parametrize(
+    ("config", "length"),
+    [
+        (GeoffPACConfig(), 100),
+        (DDPGConfig(), 100),
+        (DDPGConfig().env_runners(behavior="noise"), 1),
+    ],
+)
+def test_an_automatic_fragment_length_is_found(config, length):
+    config.environment("Pendulum-v1").env_runners(rollout_fragment_length="auto").validate()
+    assert config.rollout_fragment_length == config.get_rollout_fragment_length() == length
+
+
+def test_words_of_several_agents_that_say_what_is_so_are_taken():
+    config = tiny_config().multi_agent(
+        policies={"default_policy"},
+        policy_mapping_fn=lambda agent, episode, **kwargs: "default_policy",
+        policies_to_train=["default_policy"],
+    )
+    config.validate()
 
 
 def test_right_keys_in_a_dict_are_taken():

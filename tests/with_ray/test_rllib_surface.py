@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from ray.rllib.utils.metrics.metrics_logger import DEFAULT_STATS_CLS_LOOKUP
 from ray.rllib.utils.metrics.stats import MeanStats
 from witness import Broken, Crowd
 
-from rllib_geoffpac import GeoffPAC, GeoffPACConfig
+from rllib_geoffpac import DDPGConfig, GeoffPAC, GeoffPACConfig
 from rllib_geoffpac.algorithms.rllib_settings import HONOURED, REFUSED, RENAMED_BY_RLLIB
 from rllib_geoffpac.algorithms.unsupported import attribute_of
 from rllib_geoffpac.compat import SWITCH_OF_CHECKS, env_runner_actors, is_deprecated
@@ -97,6 +98,19 @@ def test_what_has_another_name_is_rllib_s_to_say(method, argument):
     """It raises, or takes it for the new one, or knows it no more."""
     parameter = inspect.signature(getattr(AlgorithmConfig, method)).parameters[argument]
     assert is_deprecated(parameter.default) or parameter.default is NotProvided
+
+
+@pytest.mark.parametrize("make", [GeoffPACConfig, DDPGConfig])
+@pytest.mark.parametrize(("method", "argument"), entries(HONOURED))
+def test_what_is_honoured_can_be_given_where_rllib_documents_it(
+    monkeypatch, make, method, argument
+):
+    # RLlib logs that some of `training` are documented elsewhere by now.
+    monkeypatch.setattr(logging.getLogger("ray._common.deprecation"), "disabled", True)
+    config = make()
+    value = getattr(config, attribute_of(argument), None)
+    getattr(config, method)(**{argument: value})
+    assert getattr(config, attribute_of(argument), None) == value
 
 
 # Honoured --------------------------------------------------------------------------------------

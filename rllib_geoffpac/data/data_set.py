@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import gymnasium as gym
 
-from rllib_geoffpac.data.episodes import LoggedEpisode
+from rllib_geoffpac.data.episodes import DataError, LoggedEpisode
 
 MINARI = "minari:"
 
@@ -52,6 +52,11 @@ class DataSettings:
     ignore_final_observation: bool = False
     actions_normalized: bool = False
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Of one file, folder or URI, or of several."""
+        return (self.input_,) if isinstance(self.input_, str) else self.input_
+
     @classmethod
     def of(cls, config: Any) -> DataSettings:
         """The settings of an `AlgorithmConfig`."""
@@ -81,6 +86,11 @@ def open_data_set(settings: DataSettings | str) -> DataSet:
     """
     if isinstance(settings, str):
         settings = DataSettings(settings)
+    if not settings.paths or not all(path.strip() for path in settings.paths):
+        raise DataError(
+            f"{settings.input_!r} names no data set: give a folder, file or URI of parquet files, "
+            "a list of those, or minari:DATASET-ID."
+        )
     if isinstance(settings.input_, str) and settings.input_.startswith(MINARI):
         from rllib_geoffpac.data.minari_data import MinariData
 

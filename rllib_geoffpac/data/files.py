@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,9 @@ import gymnasium as gym
 import numpy as np
 
 from rllib_geoffpac.data.episodes import DataError, LoggedEpisode
-from rllib_geoffpac.data.rows import EPISODE_COLUMN, Batch, PackedEpisodes, PlainColumns
+from rllib_geoffpac.data.packed_episodes import EPISODE_COLUMN, Batch, PackedEpisodes
+from rllib_geoffpac.data.places import expanded, filesystem_of, list_files
+from rllib_geoffpac.data.plain_columns import PlainColumns
 
 if TYPE_CHECKING:
     import ray.data
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 _PARQUET = "read_parquet"
 _PATH_COLUMN = "path"
-_FSSPEC_NAMES = {"gcs": "gcs", "abs": "abfs"}
 _ROWS_AT_ONCE = 256
 _RESOURCES = {
     *("parallelism", "override_num_blocks", "concurrency", "num_cpus", "num_gpus", "memory"),
@@ -48,8 +48,7 @@ class FileData:
 
     def __init__(self, settings: DataSettings):
         self.settings = settings
-        paths = settings.input_
-        self.name = paths if isinstance(paths, str) else ", ".join(paths)
+        self.name = ", ".join(settings.paths)
         self.files: list[str] = []
         """By part: a part of a parquet file is one of its row groups."""
         self._groups: list[int] = []
@@ -76,6 +75,12 @@ class FileData:
         for index, batch in self._stream(part):
             if parser is None:
                 parser = self._parser(batch, self.starts[part])
+            elif (EPISODE_COLUMN in batch) != isinstance(parser, PackedEpisodes):
+                raise DataError(
+                    f"{self._name_of(index)} is of another kind than the files before it: some "
+                    f"hold RLlib's packed episodes (a column {EPISODE_COLUMN!r}), some plain "
+                    "columns. Give them as two data sets."
+                )
             if index != before:
                 if not parser.is_open:
                     self.starts.setdefault(index, parser.number)
@@ -159,80 +164,11 @@ class FileData:
                 f"`input_read_method` is {settings.read_method!r}, which ray.data does not have; "
                 "it has read_parquet, read_json, read_csv and others."
             )
-        filesystem, _ = _filesystem(settings, _first(settings))
+        filesystem, _ = filesystem_of(settings, settings.paths[0])
         more = {} if settings.filesystem is None else {"filesystem": filesystem}
         kwargs = {"include_paths": True, **more, **settings.read_method_kwargs}
-        return method(_expanded(settings.input_), **kwargs)
-
-
-def list_files(settings: DataSettings) -> list[str]:
-    """The parquet files of a data set, in the order of their paths.
-
-    Raises:
-        DataError: If there are none.
-    """
-    from pyarrow import fs
-
-    inputs = (settings.input_,) if isinstance(settings.input_, str) else settings.input_
-    files = []
-    for one in inputs:
-        filesystem, path = _filesystem(settings, one)
-        info = filesystem.get_file_info(path)
-        if info.type == fs.FileType.NotFound:
-            raise DataError(
-                f"There is no data set at {one!r}: give a folder or URI of parquet files, as "
-                "`rllib record --out` and RLlib's `output` write them, or minari:DATASET-ID."
-            )
-        if info.type == fs.FileType.File:
-            files.append(path)
-            continue
-        found = filesystem.get_file_info(fs.FileSelector(path, recursive=True))
-        inside = [entry.path for entry in found if entry.path.endswith(".parquet")]
-        if not inside:
-            raise DataError(
-                f"{one!r} holds no parquet file. For files of another kind, set "
-                "`input_read_method`, for instance to 'read_json'."
-            )
-        files += sorted(inside)
-    return files
-
-
-def _first(settings: DataSettings) -> str:
-    return settings.input_ if isinstance(settings.input_, str) else settings.input_[0]
-
-
-def _expanded(paths: str | tuple[str, ...]) -> str | list[str]:
-    if isinstance(paths, str):
-        return paths if "://" in paths else os.path.abspath(os.path.expanduser(paths))
-    return [str(_expanded(path)) for path in paths]
-
-
-def _filesystem(settings: DataSettings, path: str) -> tuple[Any, str]:
-    """The pyarrow file system of a path or URI, and the path in it."""
-    from pyarrow import fs
-
-    given, kwargs = settings.filesystem, settings.filesystem_kwargs
-    if given is None:
-        return fs.FileSystem.from_uri(str(_expanded(path)))
-    if isinstance(given, fs.FileSystem):
-        return given, path
-    if given not in ("s3", *_FSSPEC_NAMES):
-        raise DataError(
-            f"`input_filesystem` is {given!r}; allowed is None, 's3', 'gcs', 'abs' or a "
-            "pyarrow.fs.FileSystem."
-        )
-    try:
-        if given == "s3":
-            return fs.S3FileSystem(**kwargs), path.removeprefix("s3://")
-        import fsspec
-
-        made = fsspec.filesystem(_FSSPEC_NAMES[given], **kwargs)
-        return fs.PyFileSystem(fs.FSSpecHandler(made)), path
-    except (TypeError, ValueError, ImportError) as error:
-        raise DataError(
-            f"The file system {given!r} (`input_filesystem`) can't be had with the arguments "
-            f"{sorted(kwargs)} (`input_filesystem_kwargs`): {error}."
-        ) from error
+        several = [expanded(path) for path in settings.paths]
+        return method(several[0] if isinstance(settings.input_, str) else several, **kwargs)
 
 
 def _check_parquet_arguments(given: dict[str, Any]) -> None:
@@ -250,7 +186,7 @@ def _row_groups(settings: DataSettings, path: str) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    filesystem, _ = _filesystem(settings, _first(settings))
+    filesystem, _ = filesystem_of(settings, settings.paths[0])
     try:
         with pq.ParquetFile(path, filesystem=filesystem) as file:
             return file.num_row_groups
@@ -264,7 +200,7 @@ def _read_parquet(settings: DataSettings, path: str, group: int) -> Iterator[Bat
     import pyarrow.parquet as pq
     from ray.data.block import BlockAccessor  # its import registers Ray Data's tensor columns
 
-    filesystem, _ = _filesystem(settings, _first(settings))
+    filesystem, _ = filesystem_of(settings, settings.paths[0])
     try:
         with pq.ParquetFile(path, filesystem=filesystem) as file:
             for rows in file.iter_batches(

@@ -165,7 +165,10 @@ def _outside(values: np.ndarray, space: gym.Space) -> np.ndarray:
 
 def _check_kind(episode: LoggedEpisode, values: np.ndarray, space: gym.Space, what: str) -> None:
     if values.dtype.kind not in ("iub" if isinstance(space, gym.spaces.Discrete) else "fiub"):
-        raise episode.error(f"the {what}s have dtype {values.dtype} instead of {space.dtype}.", 0)
+        hint = " Log them as integers." if isinstance(space, gym.spaces.Discrete) else ""
+        raise episode.error(
+            f"the {what}s have dtype {values.dtype} instead of {space.dtype}.{hint}", 0
+        )
 
 
 def _check_finite(episode: LoggedEpisode, what: str, values: np.ndarray) -> None:

@@ -31,7 +31,8 @@ class MinariData:
             self._data = minari.load_dataset(dataset_id, download=True)
         except Exception as error:  # of its storage and of the network, of many kinds
             raise DataError(
-                f"{self.name} can't be opened ({type(error).__name__}: {error}). `minari list "
+                f"{self.name} can't be opened, or is not here and can't be downloaded "
+                f"({type(error).__name__}: {error}). `minari list "
                 "local` and `minari list remote` show the names; MINARI_DATASETS_PATH says where "
                 "local ones are."
             ) from error

@@ -72,6 +72,8 @@ def survey_data(
     for episode in data.episodes():
         if density is logged_density and episode.logp is None:
             raise episode.error("its log-densities of mu are missing, which earlier ones have.")
+        if is_uniform and episode.logp is not None:
+            raise episode.error("it has log-densities of mu, which earlier ones have not.")
         fitted = fitter(episode)
         claims.add(fitted)
         episodes, steps = episodes + 1, steps + len(fitted)
@@ -86,9 +88,10 @@ def survey_data(
                 len(episode) - 1,
             )
     if episodes < num_lanes:
+        plural = "s" * (episodes != 1)
         raise DataError(
-            f"{data.name} has {episodes} episodes for `num_lanes`={num_lanes}: each lane needs "
-            f"one. Set `num_lanes` to at most {episodes}."
+            f"{data.name} has {episodes} episode{plural} for `num_lanes`={num_lanes}: each lane "
+            f"needs one. Set `num_lanes` to at most {episodes}."
         )
     normalized = settings.actions_normalized
     return Survey(

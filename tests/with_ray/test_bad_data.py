@@ -10,7 +10,8 @@ import pytest
 from harness import Walk
 from logged_data import columns_of, walk_episodes, write_columns
 
-from rllib_geoffpac.data import DataError, DataSettings, claims, files, fitting, rows, survey
+from rllib_geoffpac.data import DataError, DataSettings, claims, files, fitting, survey
+from rllib_geoffpac.data import plain_columns as rows
 
 EPISODES = walk_episodes(60)
 COLUMNS = columns_of(EPISODES)

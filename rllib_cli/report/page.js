@@ -181,7 +181,7 @@ function showFinal() {
     rows.push({ order: mean(finals), env: group.env, cells: [
       group.env, groupLabel(group), members.length,
       right(interval ? `${format(interval[0])} [${format(interval[1])}, ${format(interval[2])}]` : ""),
-      right(`${format(mean(finals))} ± ${format(standardError(finals))}`), best,
+      right(format(mean(finals)) + (finals.length > 1 ? ` ± ${format(standardError(finals))}` : "")), best,
       members.reduce((sum, trial) => sum + trial.hours, 0),
     ] });
   });

@@ -129,6 +129,16 @@ def test_it_is_readable_on_a_phone_in_light_and_dark(report):
 
 
 @needs_browser
+def test_one_seed_has_no_standard_error(browser, tmp_path):
+    folder = write_sweep(tmp_path / "one", [{"gamma_hat": 0.1}], seeds=1)
+    page.report_command([str(folder)], None)
+    open_page(browser, folder / "report.html")
+    rows = "return [...document.querySelectorAll('#final-table tbody tr')].map(r => r.innerText)"
+    (row,) = browser.execute_script(rows)
+    assert "Hopper-v5" in row and "±" not in row
+
+
+@needs_browser
 @pytest.mark.slow
 def test_a_trial_is_found_among_200_and_the_page_stays_small(browser, tmp_path):
     settings = [{"gamma_hat": g / 20, "lambda_1": m / 10} for g in range(20) for m in range(10)]

@@ -145,6 +145,10 @@ def check_run_settings(experiment: Experiment) -> None:
             f"Write one of {', '.join(names.SCHEDULERS)}, or with arguments "
             "'scheduler: {type: asha, max_t: 100}'."
         )
+    if isinstance(scheduler, dict) and isinstance(scheduler.get("time_attr"), str):
+        # Else Tune says in the middle of the run that no result has it.
+        where = "tune_config: scheduler: time_attr"
+        result_keys.check_result_key(scheduler["time_attr"], where, experiment)
     _check_search(experiment)
     failures = experiment.failure_config.get("max_failures", 0)
     _require(isinstance(failures, int) and not isinstance(failures, bool) and failures >= -1,

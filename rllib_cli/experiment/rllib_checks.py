@@ -44,6 +44,10 @@ def check_experiment(experiment: Experiment) -> list[Trial]:
     algorithm = experiment.algorithm or algorithm_class(experiment.run)
     settings = Settings(algorithm.get_default_config(), experiment.run)
     settings.check(experiment.config)
+    scheduler = experiment.tune_config.get("scheduler")
+    if isinstance(scheduler, dict):
+        mutated = scheduler.get("hyperparam_mutations") or {}
+        settings.check_keys(mutated, "tune_config: scheduler: hyperparam_mutations")
     _check_learner_metrics(experiment, algorithm)
     make_scheduler(experiment.tune_config)
     make_searcher(experiment)

@@ -4,6 +4,7 @@ What is known about a setting comes from the ``AlgorithmConfig`` itself: the ann
 methods, its attributes, and what its ``validate()`` says to a value.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from rllib_cli.errors import UserError, exception_summary
@@ -65,6 +66,15 @@ class Settings:
             elif key not in ("env", "policies"):  # checked where they are made
                 for candidate in search_space.choices(value):
                     self._check_value(key, candidate, where)
+
+    def check_keys(self, keys: Iterable[str], where: str) -> None:
+        """Every key is a setting of the algorithm.
+
+        Raises:
+            UserError: For the first that is not.
+        """
+        for key in keys:
+            self._check_key(key, {}, where)
 
     def _check_key(self, key: str, config: dict[str, Any], where: str) -> None:
         if key in self.deprecated:

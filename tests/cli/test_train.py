@@ -135,6 +135,38 @@ def test_optuna_chooses_the_values_of_the_trials(rllib, home):
     assert len({s["lr"] for s in settings}) == 2 and len({s["seed"] for s in settings}) == 1
 
 
+@pytest.mark.parametrize(
+    ("time", "interval"), [("training_iteration", 1), ("num_env_steps_sampled_lifetime", 100)]
+)
+def test_a_population_goes_on_from_its_best_member_with_changed_settings(
+    rllib, home, time, interval
+):
+    (home / "population.yaml").write_text(
+        "population:\n"
+        "  run: ACE\n"
+        "  env: TwoCircle-v0\n"
+        "  num_samples: 2\n"
+        "  stop: {training_iteration: 3}\n"
+        "  config: {module: tabular, optimizer_type: sgd, lr: 0.01, evaluation_interval: 1,\n"
+        "           evaluation_horizon: 10, min_sample_timesteps_per_iteration: 100}\n"
+        "  tune_config:\n"
+        "    metric: evaluation/env_runners/j_pi\n"
+        f"    scheduler: {{type: pbt, time_attr: {time}, perturbation_interval: {interval},\n"
+        "      synch: true, quantile_fraction: 0.5, hyperparam_mutations: {lr: [0.1, 0.2]}}\n"
+    )
+    result = rllib("train", "file", "population.yaml", "--storage-path", "results")
+    assert result.status == 0, result.text
+    folder = home / "results" / "population"
+    assert (folder / "pbt_global.txt").read_text().count("\n") == 2, "after two iterations"
+    trials = reports(folder).values()
+    exploiting = [lines for lines in trials if len({one["config"]["lr"] for one in lines}) > 1]
+    assert exploiting, "somebody has gone on with another rate"
+    for lines in exploiting:
+        learned = lines[-1]["learners"]["default_policy"]
+        assert learned["pi_learning_rate"] == lines[-1]["config"]["lr"], "and it acts"
+        assert lines[-1]["training_iteration"] == 3
+
+
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory):
     """The smoke sweep, interrupted when the first trial reports and then resumed as it says."""

@@ -230,6 +230,18 @@ DEEP = {
         file(experiment(tune_config="{scheduler: {type: asha, max_tt: 3}}")),
         ["'max_tt'", "'max_t'"],
     ),
+    "a time of a scheduler that no result has": (
+        file(experiment(tune_config="{scheduler: {type: pbt, time_attr: trainin_iteration}}")),
+        ["scheduler: time_attr", "'trainin_iteration'", "'training_iteration'"],
+    ),
+    "a misspelt key that a scheduler would change": (
+        file(
+            experiment(
+                tune_config="{scheduler: {type: pbt, hyperparam_mutations: {lambda1: [0, 1]}}}"
+            )
+        ),
+        ["hyperparam_mutations", "'lambda1'", "lambda_1"],
+    ),
     "unknown argument of a search algorithm": (
         file(
             experiment(

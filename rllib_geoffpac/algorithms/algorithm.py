@@ -117,6 +117,8 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
             spaces = self.env_runner_group.get_spaces()[INPUT_ENV_SPACES]
             self.output_writer = ParquetWriter(folder, spaces, self.config.num_lanes)
         self.observer = self._make_observer()
+        if self.env_runner is not None:
+            self.env_runner.target_policy = self.get_module
 
     def _make_observer(self) -> LaneObserver | None:
         """What stands between the lanes and the learner; None: nothing does."""
@@ -143,7 +145,7 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
         """Reads the data set once, before anything starts; its spaces become the config's."""
         if not self.config.reads_data:
             return None
-        config = self.config.copy(copy_frozen=False)
+        config = self.config
         survey = survey_data(
             DataSettings.of(config),
             config.known_spaces(),
@@ -269,7 +271,11 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
         for _, _, episode_return, length, seconds in finished:
             metrics.episode(episode_return, length, seconds, window)
         metrics.log(WEIGHTS_SEQ_NO, self.behavior_version, window=1)
+        for fragment in fragments:
+            metrics.times(fragment.seconds, fragment.spent, len(fragment))
         logged = [fragment.metrics for fragment in fragments if fragment.metrics]
+        if self.observer is not None:
+            logged.append(self.observer.logged.reduce())
         if logged:
             self.metrics.aggregate(logged, key=ENV_RUNNER_RESULTS)
 
@@ -347,6 +353,14 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
         own = module.get_state()
         module.set_state({name: weights[name] for name in own})
         return module
+
+    @override(Algorithm)
+    def get_policy(self, policy_id: str = DEFAULT_MODULE_ID) -> Any:
+        """Refused, and with it `compute_single_action` and `export_policy_model`."""
+        raise ValueError(
+            "A Policy belongs to RLlib's old API stack: `get_module()` gives the RLModule, whose "
+            "`forward_inference` acts; `rllib export` writes it for other programs."
+        )
 
     @override(Algorithm)
     def set_weights(self, weights: dict[ModuleID, dict]) -> None:

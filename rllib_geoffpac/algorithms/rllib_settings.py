@@ -18,6 +18,7 @@ _OFFLINE = "evaluation plays pi in the environment"
 _ONE_AGENT = "there is one agent and one module"
 _COMPILE = "`kernel` chooses the compiled backend"
 _HERE = "it names something of TensorFlow's, and the modules are torch"
+_ACTS = "`rl_module` is pi in evaluation, and None where a fixed mu acts, which has none"
 _STATE = "env runners have no state to share"
 
 HONOURED = {
@@ -34,10 +35,10 @@ HONOURED = {
         "on_env_runners_recreated": "for env runners of training and of evaluation",
         "on_checkpoint_loaded": "",
         "on_environment_created": "for every lane and every evaluation episode's environment",
-        "on_episode_created": "",
-        "on_episode_start": "",
-        "on_episode_step": "",
-        "on_episode_end": "",
+        "on_episode_created": _ACTS,
+        "on_episode_start": _ACTS,
+        "on_episode_step": _ACTS,
+        "on_episode_end": _ACTS,
         "on_sample_end": "",
     },
     "debugging": {

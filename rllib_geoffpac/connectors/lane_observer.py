@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 from rllib_geoffpac.connectors.observer import Observer
 from rllib_geoffpac.connectors.pipelines import Spaces
@@ -27,7 +28,8 @@ class LaneObserver(Observer):
     """
 
     def __init__(self, config: Any, spaces: Spaces, module: Any):
-        super().__init__(config, spaces, module)
+        self.logged = MetricsLogger(root=False)
+        super().__init__(config, spaces, module, metrics=self.logged)
         self.latest: np.ndarray | None = None
         self._arrived: np.ndarray | None = None  # [lanes, ...] the same as it travelled
 

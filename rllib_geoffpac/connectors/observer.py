@@ -10,6 +10,8 @@ import torch
 from ray.rllib.connectors.connector_v2 import ConnectorV2
 from ray.rllib.core.columns import Columns
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.utils.metrics import ENV_TO_MODULE_CONNECTOR, MODULE_TO_ENV_CONNECTOR
+from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 from rllib_geoffpac.compat import freeze_statistics
 from rllib_geoffpac.connectors.pipelines import (
@@ -39,12 +41,20 @@ class Observer:
         module: For the pieces that ask it something.
         frozen: Whether the pipelines keep the state that they were given. What is seen of a row
             then depends on no other row.
+        metrics: Where the pieces log their times, and what they like; None: nowhere.
     """
 
-    def __init__(self, config: Any, spaces: Spaces, module: Any, frozen: bool = False):
+    def __init__(
+        self,
+        config: Any,
+        spaces: Spaces,
+        module: Any,
+        frozen: bool = False,
+        metrics: MetricsLogger | None = None,
+    ):
         self.env_to_module = make_env_to_module(config, spaces)
         self.module_to_env = make_module_to_env(config, spaces)
-        self.explore, self.module = config.explore, module
+        self.explore, self.module, self.metrics = config.explore, module, metrics
         self.episodes: dict[int, SingleAgentEpisode] = {}
         self.shape = observation_shape(self.env_to_module.observation_space)
         self.dtype = observation_dtype(self.env_to_module.observation_space)
@@ -85,7 +95,9 @@ class Observer:
         return np.concatenate(seen)
 
     def _observe(self, rows: list[int]) -> np.ndarray:
-        batch = self.env_to_module(episodes=[self.episodes[row] for row in rows], **self._call({}))
+        batch = self.env_to_module(
+            episodes=[self.episodes[row] for row in rows], **self._call({}, ENV_TO_MODULE_CONNECTOR)
+        )
         observations = batch.get(Columns.OBS)
         if isinstance(observations, torch.Tensor):
             observations = observations.cpu().numpy()
@@ -117,12 +129,14 @@ class Observer:
     ) -> tuple[list[Any], list[Any]]:
         batch = {Columns.ACTIONS: actions, Columns.ACTION_DIST_INPUTS: outputs}
         episodes = [self.episodes[row] for row in rows]
-        batch = self.module_to_env(episodes=episodes, **self._call(batch))
+        batch = self.module_to_env(episodes=episodes, **self._call(batch, MODULE_TO_ENV_CONNECTOR))
         taken = list(batch[Columns.ACTIONS])
         return taken, list(batch.get(Columns.ACTIONS_FOR_ENV, taken))
 
-    def _call(self, batch: dict[str, Any]) -> dict[str, Any]:
+    def _call(self, batch: dict[str, Any], place: str) -> dict[str, Any]:
         return {
+            "metrics": self.metrics,
+            "metrics_prefix_key": (place,),
             "batch": batch,
             "explore": self.explore,
             "rl_module": self.module,

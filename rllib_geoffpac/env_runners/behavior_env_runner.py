@@ -22,9 +22,10 @@ from rllib_geoffpac.env_runners.callbacks import (
     WatchedRecordingLane,
 )
 from rllib_geoffpac.env_runners.incarnation import Incarnated
+from rllib_geoffpac.env_runners.rllib_view import RLlibView
 from rllib_geoffpac.envs.make_env import make_env
 from rllib_geoffpac.lanes.behavior import BehaviorPolicy, make_behavior
-from rllib_geoffpac.lanes.fragments import Fragment, LaneColumns
+from rllib_geoffpac.lanes.fragments import Fragment, LaneColumns, Spent
 from rllib_geoffpac.lanes.logged import LoggedLane
 from rllib_geoffpac.lanes.positions import LaneAnchor, split_lanes
 from rllib_geoffpac.lanes.recorded import RecordedLane
@@ -34,7 +35,7 @@ from rllib_geoffpac.lanes.simulated import SimulatedLane
 from rllib_geoffpac.lanes.stream_identity import describe_stream
 
 
-class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
+class BehaviorEnvRunner(RLlibView, Incarnated, EnvRunner, Checkpointable):
     """Steps its share of the lanes with the behaviour policy.
 
     A request says which locksteps it wants and carries an anchor, a place from where they can be
@@ -42,11 +43,12 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
     """
 
     lane_class = SimulatedLane
-    env: gym.Env | None
+    _env_of_spaces: gym.Env | None = None
     """An environment for its spaces, where the lanes may have none."""
 
     @override(EnvRunner)
     def __init__(self, *, config: Any, **kwargs: Any):
+        self._lanes: list[SimulatedLane] | list[RecordedLane] | list[LoggedLane] = []
         # With a seed the base class would make torch deterministic, which imports torch's compiler:
         # 1.5 s of CPU time in every env runner, and nothing here computes with torch.
         unseeded = config.copy(copy_frozen=False)
@@ -56,7 +58,6 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
         update_global_seed_if_necessary(seed=config.seed + (self.worker_index or 0))
         self.callbacks = RunnerCallbacks(self)
         self.pipelines: dict[str, ConnectorPipelineV2] = {}
-        self._lanes: list[SimulatedLane] | list[RecordedLane] | list[LoggedLane] = []
         self._lockstep: int | None = 0
         num_lanes = self.config.num_lanes
         if not self.num_workers:
@@ -78,18 +79,19 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
         if config.experience_cache is None or not lanes:
             return [self._make_lane(lane) for lane in lanes]
         # An environment for its spaces; whether the lanes need any of their own is still open.
-        self.env = make_env(config, self.worker_index or 0, self.num_workers or 0)
-        description = describe_stream(config, self.env)
+        self._env_of_spaces = self._make_one_env()
+        description = describe_stream(config, self._env_of_spaces)
         limit = config.experience_cache_max_gb * 1e9
         stream = RecordedStream(config.experience_cache, description, limit)
         return [RecordedLane(partial(self._make_lane, lane), stream, lane) for lane in lanes]
 
+    def _make_one_env(self) -> gym.Env:
+        return make_env(self.config, self.worker_index or 0, self.num_workers or 0)
+
     def _make_lane(self, lane: int) -> SimulatedLane:
         config = self.config
         index = lane - self.lane_numbers.start
-        env_factory = self.callbacks.watched(
-            partial(make_env, config, self.worker_index or 0, self.num_workers or 0), index
-        )
+        env_factory = self.callbacks.watched(self._make_one_env, index)
         failures = config.max_env_failures_in_a_row if config.restart_failed_sub_environments else 0
         watched = self.callbacks.see_episodes
         if config.output is not None:
@@ -110,14 +112,24 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
         return make_behavior(self.config.behavior, env)
 
     @override(EnvRunner)
-    def sample(self, *, start: int, num_locksteps: int, anchor: LaneAnchor) -> Fragment:
+    def sample(
+        self,
+        *,
+        start: int | None = None,
+        num_locksteps: int = 0,
+        anchor: LaneAnchor | None = None,
+        **rllibs: Any,
+    ) -> Any:
         """Returns the fragment of locksteps [start, start + num_locksteps) of this runner's lanes.
 
         Args:
-            start: First lockstep.
+            start: First lockstep. None: RLlib's way, a list of episodes; see `sample_episodes`.
             num_locksteps: How many.
             anchor: A position of these lanes at or before `start`.
+            rllibs: The arguments of `sample_episodes`.
         """
+        if start is None or anchor is None:
+            return self.sample_episodes(**rllibs)
         began = time.perf_counter()
         if start != self._lockstep:
             with self.callbacks.silent():
@@ -174,7 +186,7 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
 
     @override(EnvRunner)
     def get_spaces(self) -> dict:
-        env = self.env if self.env is not None else self._simulated_lanes[0].env
+        env = self._env_of_spaces or self._simulated_lanes[0].env
         return spaces_of(self.config, (env.observation_space, env.action_space))
 
     @override(EnvRunner)
@@ -189,9 +201,10 @@ class BehaviorEnvRunner(Incarnated, EnvRunner, Checkpointable):
     def stop(self) -> None:
         for lane in self._lanes:
             lane.close()
-        if self.env is not None:
-            self.env.close()
-        self._lanes, self.env = [], None
+        if self._env_of_spaces is not None:
+            self._env_of_spaces.close()
+        self.close_extra_lane()
+        self._lanes, self._env_of_spaces = [], None
 
     # The runner has no state of its own: the algorithm keeps the lanes' anchor, and the pipelines
     # are the algorithm's, which lie here because RLlib's checkpoints have them here.
@@ -241,6 +254,7 @@ def _pack(start: int, lanes: list, columns: list[LaneColumns]) -> Fragment:
         terminated=np.stack([c.terminated for c in columns], axis=1),
         truncated=np.stack([c.truncated for c in columns], axis=1),
         chain_start=np.stack([c.chain_start for c in columns], axis=1),
+        spent=sum((c.spent for c in columns), Spent()),
         final_index=np.array(final, np.int64).reshape(len(final), 2),
         final_observations=np.array(finals, first.dtype).reshape(len(final), *first.shape[1:]),
         end=LaneAnchor.of(start, numbers, [lane.position for lane in lanes]),

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import gymnasium as gym
+from gymnasium.vector.utils import batch_space
 from ray.rllib.callbacks.callbacks import RLlibCallback
 from ray.rllib.callbacks.utils import make_callback
 from ray.rllib.core.columns import Columns
@@ -40,7 +41,7 @@ class RunnerCallbacks:
     """Calls the callbacks of one env runner.
 
     Args:
-        runner: The env runner, with `config`, `metrics` and `module`.
+        runner: The env runner, with `config`, `metrics` and `acting_module`.
     """
 
     def __init__(self, runner: Any):
@@ -48,7 +49,7 @@ class RunnerCallbacks:
         self.hooks = sampling_hooks(runner.config)
         classes = force_list(runner.config.callbacks_class) if self.hooks else []
         self._objects = [callback_class() for callback_class in classes]
-        self.envs = WatchedEnvs()
+        self.envs = LaneEnvs()
         self._silent = False
         self._sampled: dict[str, SingleAgentEpisode] = {}
 
@@ -60,14 +61,16 @@ class RunnerCallbacks:
         """Whether any of them gets episodes."""
         return bool(self.hooks & {*EPISODE_HOOKS, _SAMPLE_HOOK})
 
-    def watched(self, make_env: Callable[[], gym.Env], index: int) -> Callable[[], gym.Env]:
+    def watched(
+        self, make_env: Callable[[], gym.Env], index: int, always: bool = False
+    ) -> Callable[[], gym.Env]:
         """Makes the same environments, which tell what happens in them if anybody wants to know."""
-        if not self.hooks:
+        if not self.hooks and not always:
             return make_env
 
         def make() -> gym.Env:
             env = make_env()
-            if self.see_episodes:
+            if self.see_episodes or always:
                 env = WatchedEnv(env, self, index)
             self.envs.put(index, env)
             config, worker = self.runner.config, self.runner.worker_index or 0
@@ -94,13 +97,12 @@ class RunnerCallbacks:
             self._sampled[episode.id_] = episode
         if hook in self.hooks:
             more: dict[str, Any] = {"prev_episode_chunks": []} if hook == "on_episode_end" else {}
-            module = getattr(self.runner, "module", None)
             self._call(
                 hook,
                 episode=episode,
                 env=self.envs,
                 env_index=index,
-                rl_module=module,
+                rl_module=self.runner.acting_module,
                 **more,
             )
 
@@ -124,37 +126,65 @@ class RunnerCallbacks:
             )
 
 
-class WatchedEnvs:
-    """What callbacks get as `env`: as in a vector environment, `envs[env_index]` is the one."""
+class LaneEnvs(gym.vector.VectorEnv):
+    """Environments in the form of RLlib's vector environment: `envs[env_index]` is the one.
 
-    def __init__(self) -> None:
+    They are stepped by their lanes, one after the other, and not from here.
+    """
+
+    def __init__(self, envs: list[gym.Env] | None = None):
         self.envs: list[gym.Env] = []
+        for index, env in enumerate(envs or []):
+            self.put(index, env)
 
     def put(self, index: int, env: gym.Env) -> None:
         """Adds an environment, or replaces one that failed."""
         while len(self.envs) <= index:
             self.envs.append(env)
         self.envs[index] = env
+        self.num_envs, self.spec, self.metadata = len(self.envs), env.spec, env.metadata
+        self.single_observation_space = env.observation_space
+        self.single_action_space = env.action_space
 
     @property
-    def num_envs(self) -> int:
-        """How many there are."""
-        return len(self.envs)
+    def observation_space(self) -> gym.Space:  # type: ignore[override]
+        """Of all of them together."""
+        return batch_space(self.single_observation_space, self.num_envs)
 
     @property
-    def single_observation_space(self) -> gym.Space:
-        """Of each of them."""
-        return self.envs[0].observation_space
+    def action_space(self) -> gym.Space:  # type: ignore[override]
+        """Of all of them together."""
+        return batch_space(self.single_action_space, self.num_envs)
 
-    @property
-    def single_action_space(self) -> gym.Space:
-        """Of each of them."""
-        return self.envs[0].action_space
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Calls a method of every environment, or gets an attribute."""
+        found = [env.get_wrapper_attr(name) for env in self.envs]
+        return tuple(one(*args, **kwargs) if callable(one) else one for one in found)
 
-    @property
-    def unwrapped(self) -> WatchedEnvs:
-        """Itself, as vector environments have it."""
-        return self
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """An attribute of every environment."""
+        return self.call(name)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Sets an attribute of every environment, to one value or to one value each."""
+        if not isinstance(values, list | tuple):
+            values = [values] * self.num_envs
+        for env, value in zip(self.envs, values, strict=True):
+            env.set_wrapper_attr(name, value)
+
+    def render(self) -> tuple[Any, ...]:
+        """The pictures of all of them."""
+        return self.call("render")
+
+    def close(self, **kwargs: Any) -> None:
+        """Nothing: the lanes close their environments."""
+
+
+class Listener(Protocol):
+    """Who is told about episodes."""
+
+    def episode(self, hook: str, episode: SingleAgentEpisode, index: int) -> None:
+        """Hears of an episode, by the name of the callback."""
 
 
 class WatchedEnv(gym.Wrapper):
@@ -164,7 +194,7 @@ class WatchedEnv(gym.Wrapper):
         model_outputs: What the next action comes with, such as its log-density.
     """
 
-    def __init__(self, env: gym.Env, callbacks: RunnerCallbacks, index: int):
+    def __init__(self, env: gym.Env, callbacks: Listener, index: int):
         super().__init__(env)
         self.model_outputs: dict[str, Any] = {}
         self._callbacks, self._index = callbacks, index

@@ -6,6 +6,8 @@ from typing import Any
 
 from ray.rllib.core import DEFAULT_AGENT_ID, DEFAULT_MODULE_ID
 from ray.rllib.utils.metrics import (
+    ENV_RESET_TIMER,
+    ENV_STEP_TIMER,
     EPISODE_DURATION_SEC_MEAN,
     EPISODE_LEN_MAX,
     EPISODE_LEN_MEAN,
@@ -21,8 +23,11 @@ from ray.rllib.utils.metrics import (
     NUM_EPISODES_LIFETIME,
     NUM_MODULE_STEPS_SAMPLED,
     NUM_MODULE_STEPS_SAMPLED_LIFETIME,
+    SAMPLE_TIMER,
 )
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
+
+from rllib_geoffpac.lanes.fragments import Spent
 
 
 class EpisodeMetrics:
@@ -55,6 +60,14 @@ class EpisodeMetrics:
         )
         self.log(NUM_EPISODES, episodes, reduce="sum")
         self.log(NUM_EPISODES_LIFETIME, episodes, reduce="lifetime_sum")
+
+    def times(self, seconds: float, spent: Spent, env_steps: int) -> None:
+        """Logs the times of one call of an env runner, smoothed as RLlib's."""
+        self.log(SAMPLE_TIMER, seconds, reduce="ema")
+        if spent.steps:
+            self.log(ENV_STEP_TIMER, spent.steps / env_steps, reduce="ema")
+        if spent.num_resets:
+            self.log(ENV_RESET_TIMER, spent.resets / spent.num_resets, reduce="ema")
 
     def episode(self, episode_return: float, length: int, seconds: float, window: int) -> None:
         """Logs one finished episode into means over the latest `window` of them."""

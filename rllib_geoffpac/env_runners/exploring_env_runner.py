@@ -14,7 +14,6 @@ from ray.rllib.utils.annotations import override
 from rllib_geoffpac.env_runners.behavior_env_runner import BehaviorEnvRunner
 from rllib_geoffpac.envs.observations import observation_dtype, observation_shape
 from rllib_geoffpac.lanes.behavior import BehaviorPolicy, UniformBehavior
-from rllib_geoffpac.lanes.fragments import Fragment
 from rllib_geoffpac.lanes.positions import ActionLog, LaneAnchor, LanePosition
 from rllib_geoffpac.lanes.simulated import SimulatedLane
 from rllib_geoffpac.learners.threads import use_one_thread
@@ -112,7 +111,7 @@ class ExploringEnvRunner(BehaviorEnvRunner):
             spec = self.config.get_rl_module_spec(
                 env=self._simulated_lanes[0].env, spaces=self.get_spaces(), inference_only=True
             )
-            self.module = spec.build()
+            self.acting_module = spec.build()
 
     @property
     def _exploring_lanes(self) -> list[ExploringLane]:
@@ -125,24 +124,40 @@ class ExploringEnvRunner(BehaviorEnvRunner):
         return NoisyPolicy(env, self.config.exploration_noise if self.config.explore else 0.0)
 
     @override(BehaviorEnvRunner)
+    def behavior_of_samples(self, env: gym.Env, explore: bool) -> BehaviorPolicy:
+        policy = NoisyPolicy(env, self.config.exploration_noise if explore else 0.0)
+        policy.module = self.acting_module
+        return policy
+
+    @override(BehaviorEnvRunner)
     def sample(
-        self, *, start: int, num_locksteps: int, anchor: LaneAnchor, weights: list[np.ndarray]
-    ) -> Fragment:
+        self,
+        *,
+        start: int | None = None,
+        num_locksteps: int = 0,
+        anchor: LaneAnchor | None = None,
+        weights: list[np.ndarray] | None = None,
+        **rllibs: Any,
+    ) -> Any:
         """Returns the fragment of locksteps [start, start + num_locksteps) of this runner's lanes.
 
         Args:
-            start: First lockstep. A fragment lies wholly in the warm-up or wholly after it.
+            start: First lockstep. A fragment lies wholly in the warm-up or wholly after it. None:
+                RLlib's way, a list of episodes.
             num_locksteps: How many.
             anchor: The position of these lanes at `start`.
             weights: pi's parameters at `start`.
+            rllibs: The arguments of `sample_episodes`.
         """
+        if start is None or weights is None:
+            return self.sample_episodes(**rllibs)
         with torch.no_grad():
-            for parameter, values in zip(self.module.pi.parameters(), weights, strict=True):
+            for parameter, values in zip(self.acting_module.pi.parameters(), weights, strict=True):
                 parameter.copy_(torch.as_tensor(values))
         explores = start >= self.config.warm_up_locksteps
         for lane in self._exploring_lanes:
             assert isinstance(lane.behavior, NoisyPolicy)
-            lane.behavior.module = self.module if explores else None
+            lane.behavior.module = self.acting_module if explores else None
         fragment = super().sample(start=start, num_locksteps=num_locksteps, anchor=anchor)
         fragment.end.action_logs = [lane.action_log() for lane in self._exploring_lanes]
         return fragment

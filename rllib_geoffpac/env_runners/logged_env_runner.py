@@ -10,7 +10,6 @@ from ray.rllib.utils.annotations import override
 from rllib_geoffpac.connectors.pipelines import spaces_of
 from rllib_geoffpac.data.survey import Survey
 from rllib_geoffpac.env_runners.behavior_env_runner import BehaviorEnvRunner
-from rllib_geoffpac.lanes.fragments import Fragment
 from rllib_geoffpac.lanes.logged import EpisodeDealer, LoggedLane
 from rllib_geoffpac.lanes.positions import LaneAnchor
 
@@ -27,8 +26,14 @@ class LoggedEnvRunner(BehaviorEnvRunner):
 
     @override(EnvRunner)
     def sample(
-        self, *, start: int, num_locksteps: int, anchor: LaneAnchor, survey: Survey
-    ) -> Fragment:
+        self,
+        *,
+        start: int | None = None,
+        num_locksteps: int = 0,
+        anchor: LaneAnchor | None = None,
+        survey: Survey | None = None,
+        **rllibs: Any,
+    ) -> Any:
         """Returns the fragment of locksteps [start, start + num_locksteps) of this runner's lanes.
 
         Args:
@@ -36,7 +41,13 @@ class LoggedEnvRunner(BehaviorEnvRunner):
             num_locksteps: How many.
             anchor: A position of these lanes at or before `start`.
             survey: Of the data set.
+            rllibs: Of RLlib's env runners, whose episodes there are none of.
         """
+        if survey is None:
+            raise ValueError(
+                "This env runner reads logged data (`input_`) and has no environment to sample "
+                "episodes from: `algorithm.evaluate()` plays the target policy."
+            )
         if not self._lanes:
             dealer = EpisodeDealer(survey, self.lane_numbers, self.config.num_lanes)
             self._lanes = [LoggedLane(dealer, lane) for lane in self.lane_numbers]

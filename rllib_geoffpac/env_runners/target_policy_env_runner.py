@@ -21,6 +21,7 @@ from ray.rllib.env import INPUT_ENV_SPACES
 from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.utils.annotations import override
 from ray.rllib.utils.checkpoints import Checkpointable
+from ray.rllib.utils.metrics import RLMODULE_INFERENCE_TIMER
 from ray.rllib.utils.typing import StateDict
 
 from rllib_geoffpac.connectors.observer import Observer, PiecesState
@@ -32,9 +33,11 @@ from rllib_geoffpac.connectors.pipelines import (
 )
 from rllib_geoffpac.env_runners.callbacks import RunnerCallbacks, WatchedEnv
 from rllib_geoffpac.env_runners.episode_metrics import EpisodeMetrics
+from rllib_geoffpac.env_runners.episodes_of_pi import EpisodesOfPi
 from rllib_geoffpac.env_runners.incarnation import Incarnated
 from rllib_geoffpac.envs.make_env import make_env
 from rllib_geoffpac.envs.observations import make_encoder, observation_dtype, observation_shape
+from rllib_geoffpac.lanes.fragments import Spent
 from rllib_geoffpac.lanes.seeding import DrawnAhead, evaluation_stream
 from rllib_geoffpac.lanes.simulated import EnvironmentFailure
 from rllib_geoffpac.learners.threads import use_one_thread
@@ -45,8 +48,6 @@ logger = logging.getLogger(__name__)
 
 # A continuing environment has no end: evaluation episodes are cut here unless told otherwise.
 _DEFAULT_HORIZON = 1000
-# Episodes that other code plays must not be those of the algorithm's own evaluation rounds.
-_ROUNDS_OF_OTHERS = 1 << 31
 
 EPISODES_AT_ONCE = 10
 """Rows of a batch where the number of episodes is not known before."""
@@ -74,7 +75,7 @@ class EvaluationEpisode:
     agent_steps = env_steps
 
 
-class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
+class TargetPolicyEnvRunner(EpisodesOfPi, Incarnated, EnvRunner, Checkpointable):
     """Runs episode k of an evaluation round as a pure function of (weights, seed, round, k).
 
     All episodes of a round are rows of one batch of fixed size, episode k in row k, whichever
@@ -87,6 +88,9 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
         self.env: gym.Env | None = None
         use_one_thread()  # the number of threads changes the last bits of large batches
         self._envs: dict[int, gym.Env] = {}  # by row
+        self._watched_envs: dict[int, gym.Env] = {}  # of episodes that are handed out
+        self._always_watched = False
+        self._acting, self._spent = 0.0, Spent()  # seconds of the latest call
         self._num_samples = 0
         self.callbacks = RunnerCallbacks(self)
         self._forward: Forward = self._torch_forward
@@ -112,7 +116,9 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
         self.observer: Observer | None = None
         if has_env_to_module(self.config) or has_module_to_env(self.config):
             spaces = self.get_spaces()[INPUT_ENV_SPACES]
-            self.observer = Observer(self.config, spaces, self.module, frozen=True)
+            self.observer = Observer(
+                self.config, spaces, self.module, frozen=True, metrics=self.metrics
+            )
         # Here, once: RLlib's forward passes would switch it to and fro in every step.
         self.module.eval()
 
@@ -122,32 +128,36 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
         *,
         episodes: list[int] | None = None,
         round_: int = 0,
-        num_episodes: int | None = None,
         weights: StateDict | None = None,
         rows: int | None = None,
         connectors: PiecesState | None = None,
-        **kwargs: Any,
-    ) -> list[EvaluationEpisode]:
-        """Plays the given episodes of a round, or new ones if none are given (RLlib's way).
+        **rllibs: Any,
+    ) -> Any:
+        """Plays the given episodes of a round.
 
         Args:
-            episodes: Their numbers.
+            episodes: Their numbers. None: RLlib's way, see `sample_episodes`.
             round_: The evaluation round.
-            num_episodes: How many, if `episodes` is None; None: `evaluation_duration`.
             weights: Of the module; None: those that it has.
             rows: Of a batch, on which the last bits of pi's outputs depend; episode k is in row
                 k modulo this. None: as many as there are episodes in an evaluation.
             connectors: The state of their pieces; None: that which they have.
+            rllibs: The arguments of `sample_episodes`.
         """
         if connectors is not None and self.observer is not None:
             self.observer.set_state(connectors)
         if weights is not None:
             self.set_state({COMPONENT_RL_MODULE: weights})
         if episodes is None:
-            return self._sample_as_rllib(num_episodes or self._episodes_at_once())
+            return self.sample_episodes(**rllibs)
         if not episodes:
             return []
-        module = self.module
+        return self._play_round(episodes, round_, rows)
+
+    def _play_round(
+        self, episodes: list[int], round_: int, rows: int | None
+    ) -> list[EvaluationEpisode]:
+        began, module = time.perf_counter(), self.module
         self._forward = numpy_policy(module) or self._torch_forward
         std = module.acting_std_parameter
         self._std = None if std is None else std.detach().numpy()
@@ -156,22 +166,17 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
         space = self.env.observation_space
         batch = np.zeros((rows, *observation_shape(space)), observation_dtype(space))
         playing = {k % rows: EvaluationEpisode(k, [], [], round_, k % rows) for k in episodes}
+        self._acting, self._spent = 0.0, Spent()
         played = self._play(playing, batch)
         self.callbacks.sample_end()
+        self._log_times(time.perf_counter() - began, played)
         return played
 
-    def _sample_as_rllib(self, count: int) -> list[EvaluationEpisode]:
-        """Plays episodes that no runner has played before, and logs them in `self.metrics`."""
-        first = count * (self.worker_index or 0)  # of another runner, too
-        round_ = _ROUNDS_OF_OTHERS + self._num_samples
-        self._num_samples += 1
-        played = self.sample(episodes=list(range(first, first + count)), round_=round_, rows=count)
+    def _log_times(self, seconds: float, played: list[EvaluationEpisode]) -> None:
         metrics = EpisodeMetrics(self.metrics)
-        metrics.steps(sum(episode.env_steps() for episode in played), len(played))
-        window = self.config.metrics_num_episodes_for_smoothing
-        for episode in played:
-            metrics.episode(episode.episode_return, episode.env_steps(), episode.seconds, window)
-        return played
+        metrics.times(seconds, self._spent, sum(episode.env_steps() for episode in played))
+        forwards = max(episode.env_steps() for episode in played)
+        metrics.log(RLMODULE_INFERENCE_TIMER, self._acting / forwards, reduce="ema")
 
     def _episodes_at_once(self) -> int:
         by_episodes = self.config.evaluation_duration_unit == "episodes"
@@ -199,7 +204,7 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
                     continue
                 if ended:
                     self._check_observations({episode.row: episode}, batch)
-                    if self.callbacks:
+                    if self.callbacks or self._always_watched:
                         self._end_watched(self._envs[episode.row])
                     episode.seconds = time.perf_counter() - began
                     done.append(playing.pop(episode.row))
@@ -213,7 +218,9 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
             reset_seed, generator = evaluation_stream(seed, episode.round_, episode.index)
             try:
                 self._envs[row] = self._envs.get(row) or self._make_env_of(row)
+                began = time.perf_counter()
                 observation, _ = self._envs[row].reset(seed=reset_seed)
+                self._spent += Spent(0.0, time.perf_counter() - began, 1)
                 batch[row] = self._encode(observation)
             except Exception as error:
                 self._fail(episode, error, "reset")
@@ -223,7 +230,7 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
             return DrawnAhead(generator)
 
     def _make_env_of(self, row: int) -> gym.Env:
-        return self.callbacks.watched(self._make_env, row)()
+        return self.callbacks.watched(self._make_env, row, always=self._always_watched)()
 
     def _end_watched(self, env: gym.Env) -> None:
         if isinstance(env, WatchedEnv):
@@ -231,7 +238,9 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
 
     def _step(self, episode: EvaluationEpisode, action: Any, batch: np.ndarray) -> bool:
         """Makes one transition; returns whether it was the last."""
+        began = time.perf_counter()
         observation, reward, terminated, truncated, info = self._envs[episode.row].step(action)
+        self._spent.steps += time.perf_counter() - began
         batch[episode.row] = self._encode(observation)
         reward = float(reward)
         discount = 0.0 if terminated else float(info.get("discount", self._gamma))
@@ -280,13 +289,15 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
     def _actions(self, batch: np.ndarray, draws: dict[int, DrawnAhead]) -> Sequence[Any]:
         distribution, std = self.module.distribution, self._std
         rows = list(draws)
-        outputs = self._forward(self._seen(rows, batch))[rows]
+        seen, began = self._seen(rows, batch), time.perf_counter()
+        outputs = self._forward(seen)[rows]
         if self.config.explore:
             actions = distribution.sample(outputs, std, list(draws.values()))
         else:  # RLlib: evaluation_config={"explore": False}
             actions = distribution.mode(outputs, std)
         actions = distribution.to_env(actions)
-        if self.callbacks.see_episodes:
+        self._acting += time.perf_counter() - began
+        if self.callbacks.see_episodes or self._always_watched:
             self._tell_outputs(rows, outputs, actions)
         if self.observer is None:
             return actions
@@ -330,6 +341,11 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
         return math.inf if limited else _DEFAULT_HORIZON
 
     @property
+    def acting_module(self) -> Any:
+        """The module that acts here: pi."""
+        return self.module
+
+    @property
     def pipelines(self) -> dict[str, ConnectorPipelineV2]:
         """The connectors by their place in a checkpoint, if there are any."""
         if self.observer is None:
@@ -352,10 +368,10 @@ class TargetPolicyEnvRunner(Incarnated, EnvRunner, Checkpointable):
 
     @override(EnvRunner)
     def stop(self) -> None:
-        for env in [self.env, *self._envs.values()]:
+        for env in [self.env, *self._envs.values(), *self._watched_envs.values()]:
             if env is not None:
                 env.close()
-        self.env, self._envs = None, {}
+        self.env, self._envs, self._watched_envs = None, {}, {}
 
     @override(Checkpointable)
     def get_state(

@@ -35,7 +35,6 @@ from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 from ray.rllib.utils.typing import StateDict
 
 from rllib_geoffpac.connectors.observer import PiecesState
-from rllib_geoffpac.env_runners.callbacks import sampling_hooks
 from rllib_geoffpac.env_runners.episode_metrics import EpisodeMetrics
 from rllib_geoffpac.env_runners.remote_runners import RemoteRunners
 from rllib_geoffpac.env_runners.target_policy_env_runner import EPISODES_AT_ONCE, EvaluationEpisode
@@ -100,9 +99,7 @@ def evaluate_target_policy(algorithm: Any, group: EnvRunnerGroup) -> tuple[dict,
     metrics.log(("agent_episode_return_mean", DEFAULT_AGENT_ID), returned, window=1)
     metrics.log(("module_episode_return_mean", DEFAULT_MODULE_ID), returned, window=1)
     metrics.log(WEIGHTS_SEQ_NO, state[WEIGHTS_SEQ_NO], window=1)
-    logged = [logger.reduce()]
-    if sampling_hooks(algorithm.evaluation_config):
-        logged += group.foreach_env_runner(lambda runner: runner.get_metrics())
+    logged = [logger.reduce(), *group.foreach_env_runner(lambda runner: runner.get_metrics())]
     algorithm.metrics.aggregate(logged, key=(EVALUATION_RESULTS, ENV_RUNNER_RESULTS))
     return results, steps, steps
 

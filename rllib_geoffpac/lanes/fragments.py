@@ -21,6 +21,20 @@ if TYPE_CHECKING:
 
 
 @dataclass
+class Spent:
+    """Seconds that environments took: how long RLlib's users see their simulator take."""
+
+    steps: float = 0.0
+    resets: float = 0.0
+    num_resets: int = 0
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(
+            self.steps + other.steps, self.resets + other.resets, self.num_resets + other.num_resets
+        )
+
+
+@dataclass
 class LaneColumns:
     """What one lane produced: T consecutive transitions. See `Fragment` for the columns."""
 
@@ -35,6 +49,7 @@ class LaneColumns:
     final: dict[int, np.ndarray] = field(default_factory=dict)  # row: final observation
     finished: list[tuple[int, float, int]] = field(default_factory=list)
     """Finished episodes: (row, return, length)."""
+    spent: Spent = field(default_factory=Spent, compare=False)
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -69,6 +84,7 @@ class LaneColumns:
                 for start, part in placed
                 for row, total, length in part.finished
             ],
+            spent=sum((part.spent for part in parts), Spent()),
         )
 
 
@@ -113,6 +129,8 @@ class Fragment:
     """What happened in the lanes since the last fragment."""
     seconds: float = 0.0
     """Time spent simulating."""
+    spent: Spent = field(default_factory=Spent)
+    """How much of it in the environments; nothing where the data were not simulated now."""
     metrics: Any = None
     """What callbacks logged while it was simulated, as RLlib's MetricsLogger reduces it."""
     data_source: str = "simulated"

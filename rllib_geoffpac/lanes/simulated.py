@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
 import gymnasium as gym
@@ -23,7 +24,7 @@ from rllib_geoffpac.lanes.events import (
     LANES_RESIMULATED,
     EventCounts,
 )
-from rllib_geoffpac.lanes.fragments import LaneColumns
+from rllib_geoffpac.lanes.fragments import LaneColumns, Spent
 from rllib_geoffpac.lanes.positions import LanePosition
 from rllib_geoffpac.lanes.seeding import behavior_stream
 
@@ -64,6 +65,7 @@ class SimulatedLane:
         self._encode = make_encoder(self.env.observation_space)
         self.episode, self.step, self.episode_return = 0, 0, 0.0
         self.events = EventCounts()
+        self._spent = Spent()
         self._observation: Any = None  # as the environment gave it; None before the first reset
         self._chain_starts = True
         self._failures_in_a_row = 0
@@ -108,6 +110,7 @@ class SimulatedLane:
                 columns.observations[t] = self.observation
                 self.starts.append((t, self.episode, 0))
         self._check(columns)
+        columns.spent, self._spent = self._spent, Spent()
         return columns
 
     def _allocate(self, count: int) -> LaneColumns:
@@ -157,6 +160,12 @@ class SimulatedLane:
         self._chain_starts = True
         self._reset()
 
+    def skip_episode(self) -> None:
+        """Goes on with the next episode, wherever this one stands."""
+        self.episode += 1
+        self._chain_starts = True
+        self._reset()
+
     def close(self) -> None:
         """Closes the environment."""
         self.env.close()
@@ -186,13 +195,15 @@ class SimulatedLane:
         actions = columns.actions
         rewards, discounts, logps = columns.rewards, columns.discounts, columns.behavior_logp
         assert isinstance(rewards, list) and isinstance(discounts, list) and isinstance(logps, list)
-        nan = np.nan
+        nan, spent = np.nan, self._spent
         while t < count:
             if self._chain_starts:
                 columns.chain_start[t] = True
                 self._chain_starts = False
             action, logp = next_action()
+            began = perf_counter()
             observation, reward, terminated, truncated, info = step_env(action)
+            spent.steps += perf_counter() - began
             # All that can raise comes before the first append: a row is complete or absent.
             if encode is None:
                 if getattr(observation, "shape", ()) != shape:
@@ -243,7 +254,10 @@ class SimulatedLane:
         self._block_index = _ACTION_BLOCK
         self.step, self.episode_return = 0, 0.0
         try:
+            began = perf_counter()
             self._observation, _ = self.env.reset(seed=reset_seed)
+            self._spent.resets += perf_counter() - began
+            self._spent.num_resets += 1
             if is_structured(self.env.observation_space):
                 self._encode(self._observation)  # which finds out whether it can be
             else:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 import tree
 from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.core.columns import Columns
 from ray.rllib.core.learner.learner import DEFAULT_OPTIMIZER, LR_KEY, Learner
 from ray.rllib.core.learner.torch.torch_learner import TorchLearner
 from ray.rllib.utils.annotations import override
@@ -193,6 +194,8 @@ class LaneLearner(CheckpointedPart, TorchLearner):
     @override(TorchLearner)
     def _update(self, batch: dict[str, Any], **kwargs: Any) -> tuple:
         columns = {name: np.asarray(c) for name, c in batch[DEFAULT_MODULE_ID].items()}
+        # RLlib reports it as the steps of the module, and would take the rows [T, lanes] for them.
+        batch[DEFAULT_MODULE_ID].count = columns[Columns.REWARDS].size
         # Chunk after chunk is sent off before the first answer is asked for: a backend may work
         # on one while the next is being prepared.
         reports = [self.backend.run(chunk, learn) for chunk, learn in self.chunks(columns)]

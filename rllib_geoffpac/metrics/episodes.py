@@ -5,6 +5,8 @@ from __future__ import annotations
 from rllib_geoffpac.metrics.row import ALGORITHMS, ENV_RUNNERS, EVALUATION, Metric, Section
 
 _EPISODE = "once an episode has ended"
+_LIVE = "where environments are simulated"
+_PIECES = "with RLlib's connectors"
 _PARTS = (("agent", "agent"), ("module", "policy"))
 """RLlib's names of what acts, and what it calls the only one."""
 
@@ -37,6 +39,29 @@ def _steps(since: str) -> list[Metric]:
         Metric(f"num_{part}_steps_sampled{suffix}/default_{name}", "env steps", meaning, rllib=True)
         for suffix, meaning in (("", since), ("_lifetime", "in this run"))
         for part, name in _PARTS
+    ]
+
+
+def _times(when: str = "") -> list[Metric]:
+    """RLlib's times of an env runner and of the connectors before its module."""
+    return [
+        Metric("sample", "s", "of one call of an env runner, smoothed", rllib=True),
+        Metric("env_step_timer", "s", "of an environment's step, smoothed", when, rllib=True),
+        Metric("env_reset_timer", "s", "of its reset, likewise", when, rllib=True),
+        Metric(
+            "env_to_module_connector/<part...>",
+            "s",
+            "times of the pieces of `env_to_module_connector`, smoothed",
+            _PIECES,
+            rllib=True,
+        ),
+        Metric(
+            "env_to_module_sum_episodes_length_<in or out>",
+            "env steps",
+            "of the episodes that it is called with, RLlib's mean",
+            _PIECES,
+            rllib=True,
+        ),
     ]
 
 
@@ -75,6 +100,16 @@ EVALUATION_OF_PI = Section(
         Metric("num_env_steps_sampled_lifetime", "env steps", "in all of them", rllib=True),
         Metric("num_episodes", "episodes", "played in this evaluation", rllib=True),
         Metric("num_episodes_lifetime", "episodes", "played in all of them", rllib=True),
+        *_times(),
+        Metric(
+            "rlmodule_inference_timer",
+            "s",
+            "of drawing the actions of all episodes for one step, smoothed",
+            rllib=True,
+        ),
+        Metric(
+            "module_to_env_connector/<part...>", "s", "times of its pieces", _PIECES, rllib=True
+        ),
         Metric(
             "evaluated_at_env_steps",
             "env steps",
@@ -118,6 +153,7 @@ SAMPLING = Section(
             "RLlib's measure of speed, since the last result or restore",
             rllib=True,
         ),
+        *_times(_LIVE),
         Metric(
             "simulation_seconds",
             "s",

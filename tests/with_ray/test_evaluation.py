@@ -216,7 +216,7 @@ def own_evaluation(algorithm, group):
     """As in RLlib's example of a custom evaluation function."""
     episodes = group.local_env_runner.sample(num_episodes=4)
     again = group.local_env_runner.sample(num_episodes=4)
-    assert [e.rewards for e in episodes] != [e.rewards for e in again]
+    assert [e.get_return() for e in episodes] != [e.get_return() for e in again]
     metrics = group.foreach_env_runner(lambda runner: runner.get_metrics())
     algorithm.metrics.aggregate(metrics, key=("evaluation", "env_runners"))
     steps = sum(episode.env_steps() for episode in [*episodes, *again])

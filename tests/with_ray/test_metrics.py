@@ -5,6 +5,7 @@ import pytest
 import torch
 from harness import Walk, built, learner_of, tiny_config, train
 from logged_data import columns_of, walk_episodes, write_columns
+from ray.rllib.connectors.env_to_module import MeanStdFilter
 
 from rllib_cli.experiment.parse import flatten
 from rllib_geoffpac import DDPGConfig, GeoffPACConfig, TD3Config
@@ -75,7 +76,8 @@ def test_every_conditional_metric_is_reported_under_its_condition(ray, tmp_path)
     views = [tiny_config(**training) for training in (forward, actions)]
     write_columns(tmp_path, columns_of(walk_episodes(20)))
     logged = tiny_config().offline_data(input_=str(tmp_path)).env_runners(behavior="estimated")
-    configs = [small_config("GeoffPAC"), small_config("DDPG"), *views, logged]
+    seeing = tiny_config().env_runners(env_to_module_connector=lambda *_: MeanStdFilter())
+    configs = [small_config("GeoffPAC"), small_config("DDPG"), *views, logged, seeing]
     seen: set[str] = set()
     for config in configs:
         result = last_result(config.evaluation(evaluation_interval=1, evaluation_duration=2))

@@ -46,7 +46,7 @@ class DataSettings:
     read_method: str = "read_parquet"
     read_method_kwargs: dict[str, Any] = field(default_factory=dict)
     schema: dict[str, str] = field(default_factory=dict)
-    compress_columns: tuple[str, ...] = ()
+    compress_columns: tuple[str, ...] = ("obs",)  # as RLlib has it
     filesystem: Any = None
     filesystem_kwargs: dict[str, Any] = field(default_factory=dict)
     ignore_final_observation: bool = False

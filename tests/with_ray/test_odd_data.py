@@ -9,8 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from harness import Walk
 from logged_data import columns_of, walk_episodes, write_columns, write_packed
+from ray.rllib.algorithms.ppo import PPOConfig
 
 from rllib_geoffpac.data import DataError, DataSettings, survey
+from rllib_geoffpac.data.densities import logged_density
 
 EPISODES = walk_episodes(60)
 COLUMNS = columns_of(EPISODES)
@@ -209,3 +211,20 @@ def test_a_misspelt_key_of_the_schema_is_refused(tmp_path):
     said = refusal(folder, schema={"reward": "rewards"})
     assert "`input_read_schema` has no key 'reward'. Did you mean 'rewards'?" in said
     assert surveyed(folder, schema={"t": "time", "infos": "more"}).steps == COUNT  # RLlib's own
+
+
+@pytest.mark.slow
+def test_what_ppo_writes_is_read_with_its_densities(ray, tmp_path):
+    config = (
+        PPOConfig()
+        .environment("CartPole-v1")
+        .env_runners(num_env_runners=0, batch_mode="complete_episodes")
+        .training(train_batch_size=100, minibatch_size=100, num_epochs=1)
+        .offline_data(output=str(tmp_path), output_write_episodes=True, output_max_rows_per_file=2)
+    )
+    ppo = config.build_algo()
+    ppo.train()
+    ppo.stop()
+    found = surveyed(str(tmp_path), (None, None), num_lanes=1)  # it tells its spaces
+    assert found.action_space == gym.spaces.Discrete(2)
+    assert found.density is logged_density and found.episodes >= 2

@@ -26,6 +26,7 @@ def printed(text: str, words: str) -> list[str]:
     return shlex.split(line)[1:]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_a_run_behind_a_uri_is_trained_evaluated_plotted_and_kept_apart(rllib, rllib_here, home):
     # A name that a URI has to escape.

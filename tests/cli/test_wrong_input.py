@@ -316,6 +316,7 @@ def test_a_mistake_that_needs_rllib_is_named_before_ray_starts(rllib_here, home,
     assert ray.is_initialized() == running
 
 
+@pytest.mark.slow
 def test_a_mistake_that_needs_rllib_starts_no_ray_process(rllib, home):
     result = rllib(*GEOFF, "--set", "lamda_1=0.5", "--storage-path", "results", "-v")
     assert_refused(result, ["'lambda_1'"], home, {"files": {}})

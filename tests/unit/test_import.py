@@ -47,7 +47,7 @@ def test_maths_on_arrays_needs_numpy_alone(module):
     "imports",
     [
         "import rllib_geoffpac, ray.rllib, gymnasium",
-        "import gymnasium, ray.rllib, rllib_geoffpac",
+        pytest.param("import gymnasium, ray.rllib, rllib_geoffpac", marks=pytest.mark.slow),
     ],
 )
 def test_algorithms_and_environments_are_known_whatever_is_imported_first(imports):

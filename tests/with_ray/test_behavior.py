@@ -160,6 +160,7 @@ def unbounded_config(kernel="torch", **training):
     return config.env_runners(behavior=Normal())
 
 
+@pytest.mark.slow
 def test_an_unbounded_box_is_learned_on_with_a_behavior_that_has_a_density_there(ray, kernel):
     config = unbounded_config(kernel, dtype="float64", rho_clip=np.inf, lr=1e-4, num_lanes=20)
     config.reporting(min_sample_timesteps_per_iteration=4000)

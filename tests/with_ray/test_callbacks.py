@@ -48,6 +48,7 @@ def test_callbacks_change_nothing_that_is_learned(ray, alone):
     assert [result["weights_digest"] for result in alone] == expected
 
 
+@pytest.mark.slow
 def test_remote_env_runners_call_them_as_well(ray, alone):
     with built(watched_config(num_env_runners=2)) as algo:
         spread = train(algo, 3)

@@ -198,6 +198,20 @@ def test_the_page_s_loop_plays_the_file(sampled, trained, tmp_path, monkeypatch,
     assert capsys.readouterr().out.startswith("GeoffPAC Pendulum-v1 -")
 
 
+@pytest.mark.slow
+def test_the_page_s_loop_plays_observations_of_double_precision(ray, tmp_path, monkeypatch, capsys):
+    algorithm = GeoffPACConfig().environment("Reacher-v5").build_algo()
+    try:
+        algorithm.save_to_path(str(tmp_path / "checkpoint_000000"))
+    finally:
+        algorithm.stop()
+    files.export(str(tmp_path / "checkpoint_000000"), tmp_path / "policy.onnx")
+    monkeypatch.chdir(tmp_path)
+    (block,) = [b for b in pages.blocks("python") if "onnxruntime" in b.text]
+    exec(compile(block.text, "docs/deployment.md", "exec"), {})
+    assert capsys.readouterr().out.startswith("GeoffPAC Reacher-v5 -")
+
+
 def test_a_policy_behind_connectors_is_not_exported_without_them():
     from ray.rllib.connectors.env_to_module import MeanStdFilter
 

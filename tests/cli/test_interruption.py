@@ -156,7 +156,13 @@ def test_the_second_ctrl_c_does_not_wait(home):
 
 def test_forked_children_end_as_if_nobody_listened(home):
     stopped = python(
-        START + "if (child := os.fork()) == 0: signal.pause()\n"
+        START + "import time\n"
+        "ready, tell = os.pipe()\n"
+        # A signal that reaches the child before Python has told it of the fork is dropped.
+        "if (child := os.fork()) == 0:\n"
+        "    os.write(tell, b'.')\n"
+        "    while True: time.sleep(0.01)\n"
+        "os.read(ready, 1)\n"
         "os.kill(child, signal.SIGTERM)\n"
         "print(os.waitpid(child, 0)[1], flush=True)\n",
         home,

@@ -361,3 +361,17 @@ def test_the_discount_of_learning_is_not_that_of_j_pi(ray):
         columns = learner_of(algo).aligner.align(stream_of(algo, 20))
         assert set(np.unique(columns["discount"])) == {0.0, 0.5}
         assert algo.eval_env_runner_group.local_env_runner.config.gamma == 0.99
+
+
+def test_ace_and_off_pac_with_robust_parts_are_geoff_pac_at_gamma_hat_0(ray):
+    configs = [
+        CONFIGS["GeoffPAC"].robust(steps=20_000).training(gamma_hat=0.0),
+        CONFIGS["ACE"].robust(steps=20_000),
+        CONFIGS["OffPAC"].robust(steps=20_000),
+    ]
+    learned = [
+        digests(config.environment("Pendulum-v1").training(learning_starts=10), 2)
+        for config in configs
+    ]
+    assert learned[0] == learned[1] == learned[2]
+    assert len(set(learned[0])) == 2

@@ -17,6 +17,7 @@ from rllib_geoffpac.compat import local_learner
 from rllib_geoffpac.env_runners.remote_runners import RemoteRunners
 from rllib_geoffpac.envs import FiniteMDPEnv
 from rllib_geoffpac.evaluation.target_policy import play_episodes
+from rllib_geoffpac.metrics.episodes import EVALUATION_OF_PI
 
 CONFIGS = {"GeoffPAC": GeoffPACConfig, "ACE": ACEConfig, "OffPAC": OffPACConfig}
 
@@ -119,6 +120,12 @@ def digests(config, iterations: int = 3) -> list[str]:
 def learner_of(algo: GeoffPAC):
     """The local learner."""
     return local_learner(algo.learner_group)
+
+
+def without_times(evaluation: dict) -> dict:
+    """An evaluation's results but for seconds, which are never twice the same."""
+    seconds = {metric.name for metric in EVALUATION_OF_PI.rows if metric.unit == "s"}
+    return {key: value for key, value in evaluation.items() if key not in seconds}
 
 
 def stream_of(algo: GeoffPAC, num_locksteps: int) -> list:

@@ -232,7 +232,7 @@ def test_an_evaluation_function_and_a_runner_of_the_users_own(ray):
     with built(config) as algo:
         played = train(algo, 1)[0]["evaluation"]["env_runners"]
     assert played["num_episodes"] == 8
-    assert played["asked"] == 4
+    assert played["asked"] == 2  # as often as the function asked
     assert np.isfinite(played["episode_return_mean"])
     assert "j_pi" not in played
 

@@ -148,6 +148,8 @@ def test_words_of_several_agents_that_say_what_is_so_are_taken():
         policies_to_train=["default_policy"],
     )
     config.validate()
+    assert not config.is_multi_agent
+    assert list(config.policies_to_train) == ["default_policy"]
 
 
 def test_right_keys_in_a_dict_are_taken():

@@ -39,7 +39,8 @@ def contents(trials: Sequence[TrialResult], title: str) -> dict[str, Any]:
     Returns:
         Plain data for JSON: ``metrics`` (key, label, unit, meaning), ``keys`` (the settings that
         differ), ``groups`` (trials that differ in the seed alone), ``trials`` with their curves by
-        metric number, ``common`` (the settings that all share) and ``experiments`` with commands.
+        metric number (which of their ``axes`` has its steps, and its values), ``common`` (the
+        settings that all share) and ``experiments`` with commands.
     """
     metrics = _metrics(trials)
     numbers = {metric["key"]: number for number, metric in enumerate(metrics)}
@@ -111,11 +112,14 @@ def _group(
 def _trial(
     trial: TrialResult, group: int, keys: list[str], numbers: dict[str, int], best: str
 ) -> dict[str, Any]:
+    axes: list[list[float]] = []  # metrics of equal steps share them: half of the numbers
     curves = {}
     for key, number in numbers.items():
-        steps, values = trial.curve(key)
-        if len(steps):
-            curves[number] = _thinned(steps, values)
+        steps, values = _thinned(*trial.curve(key))
+        if steps:
+            if steps not in axes:
+                axes.append(steps)
+            curves[number] = [axes.index(steps), values]
     last = trial.reports[-1]
     return {
         "name": trial.name,
@@ -128,6 +132,7 @@ def _trial(
         "hours": _rounded(trial.hours),
         "digest": last.get(DIGEST, ""),
         "faults": _faults(trial),
+        "axes": axes,
         "curves": curves,
         "commands": {
             "evaluate": f"rllib evaluate {shlex.quote(trial.place)} --episodes 10",

@@ -3,7 +3,7 @@
 
 const COLOURS = ["#1f77b4", "#d95f02", "#2ca02c", "#c2185b", "#7b61c9", "#8c6d1f", "#17a2b8", "#6b7280", "#a3b300", "#e0457b"];
 const $ = (id) => document.getElementById(id);
-const state = { metric: 0, seedsOff: new Set(), groupsOff: new Set(), chosen: null };
+const state = { metric: 0, seedsOff: new Set(), groupsOff: new Set(), chosen: null, heatSeen: false };
 let data;
 
 function element(tag, attributes = {}, ...children) {
@@ -72,12 +72,12 @@ function meanCurve(curves) {
 function layout(title, extra = {}) {
   const style = getComputedStyle(document.documentElement);
   const ink = style.getPropertyValue("--ink"), line = style.getPropertyValue("--line");
-  const axis = { gridcolor: line, zerolinecolor: line, automargin: true };
+  const axis = { gridcolor: line, zerolinecolor: line };
   return {
     title: { text: title, font: { size: 14 } },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { color: ink, family: "system-ui, sans-serif", size: 12 },
-    margin: { l: 50, r: 12, t: 34, b: 40 }, height: 380, showlegend: false, hovermode: "closest",
+    margin: { l: 64, r: 12, t: 34, b: 40 }, height: 380, showlegend: false, hovermode: "closest",
     xaxis: { ...axis, title: { text: "environment steps" }, ...(extra.xaxis || {}) },
     yaxis: { ...axis, title: { text: metricName() }, ...(extra.yaxis || {}) },
   };
@@ -136,7 +136,7 @@ const numericKeys = () => data.keys.filter((key) => {
 
 function drawHeat() {
   const across = $("across").value, up = $("up").value;
-  if ($("heat").hidden || across === up) return;
+  if (!state.heatSeen || $("heat").hidden || across === up) return;
   const axis = (key) => [...new Set(data.groups.map((group) => group.values[key]))].sort((a, b) => a - b);
   const xs = axis(across), ys = axis(up);
   for (const env of environments()) {
@@ -147,7 +147,7 @@ function drawHeat() {
       }).map((trial) => finalMean(trial.curves[state.metric]));
       return finals.length ? mean(finals) : null;
     }));
-    const category = (key) => ({ type: "category", title: { text: key } });
+    const category = (key) => ({ type: "category", title: { text: key }, automargin: true });
     draw($("heat-plots"), env, [{
       type: "heatmap", x: xs.map(String), y: ys.map(String), z: cells, colorscale: "Viridis",
       text: cells.map((row) => row.map(format)), texttemplate: "%{text}",
@@ -289,6 +289,13 @@ function connect() {
     if (keys.length > 1) $(id).value = keys[first];
     $(id).addEventListener("change", drawHeat);
   }
+  // It lies below the curves, which need not wait for it.
+  const seen = () => { state.heatSeen = true; drawHeat(); };
+  const observer = new IntersectionObserver((entries) => {
+    if (entries.some((entry) => entry.isIntersecting)) { observer.disconnect(); seen(); }
+  }, { rootMargin: "400px" });
+  observer.observe($("heat"));
+  addEventListener("beforeprint", seen);
   for (const id of ["single", "mean"]) $(id).addEventListener("change", drawCurves);
   $("find").addEventListener("input", showTrials);
   const pick = (event) => { const row = event.target.closest("tr[data-trial]"); if (row) choose(row.dataset.trial); };
@@ -298,9 +305,10 @@ function connect() {
 }
 
 async function unpack() {
-  const bytes = Uint8Array.from(atob($("data").textContent.trim()), (char) => char.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return JSON.parse(await new Response(stream).text());
+  const packed = await fetch(`data:application/octet-stream;base64,${$("data").textContent.trim()}`);
+  const found = await new Response(packed.body.pipeThrough(new DecompressionStream("deflate"))).json();
+  for (const { axes, curves } of found.trials) for (const curve of Object.values(curves)) curve[0] = axes[curve[0]];
+  return found;
 }
 
 async function start() {

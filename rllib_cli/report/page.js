@@ -16,7 +16,12 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-const format = (value) => (value === null || value === undefined ? "" : Number(value.toPrecision(4)).toLocaleString("en"));
+function format(value) {
+  if (value === null || value === undefined) return "";
+  if (value && Math.abs(value) < 1e-4) return Number(value.toPrecision(4)).toExponential();
+  return value.toLocaleString("en", { maximumSignificantDigits: 4 });
+}
+
 const metricName = () => data.metrics[state.metric].label;
 const seedOf = (trial) => String(trial.seed ?? "none");
 const colour = (group) => COLOURS[group % COLOURS.length];
@@ -79,7 +84,7 @@ function layout(title, extra = {}) {
     font: { color: ink, family: "system-ui, sans-serif", size: 12 },
     margin: { l: 64, r: 12, t: 34, b: 40 }, height: 380, showlegend: false, hovermode: "closest",
     xaxis: { ...axis, title: { text: "environment steps" }, ...(extra.xaxis || {}) },
-    yaxis: { ...axis, title: { text: metricName() }, ...(extra.yaxis || {}) },
+    yaxis: { ...axis, exponentformat: "power", title: { text: metricName() }, ...(extra.yaxis || {}) },
   };
 }
 

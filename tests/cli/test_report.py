@@ -96,6 +96,13 @@ def test_a_metric_can_be_chosen_and_says_what_it_means(report):
 
 @needs_browser
 @pytest.mark.slow
+def test_small_numbers_are_not_shown_as_nothing(report):
+    shown = "return [1.001e-5, 0, -0.00012345, 1234567, null].map(format)"
+    assert report.execute_script(shown) == ["1.001e-5", "0", "-0.0001235", "1,235,000", ""]
+
+
+@needs_browser
+@pytest.mark.slow
 def test_grids_tables_commands_and_videos_are_on_the_page(report):
     cells = report.execute_script(
         "return document.querySelector('#heat-plots .plot').data[0].z.flat()"

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import traceback
 import warnings
 from pathlib import Path
@@ -31,6 +32,8 @@ class _DeprecationLog(logging.Handler):
 
 
 def pytest_configure() -> None:
+    # A process that a shell starts in the background ignores Ctrl-C, and so do those that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     log = logging.getLogger("ray._common.deprecation")  # where RLlib's `deprecation_warning` logs
     log.setLevel(logging.WARNING)
     log.addHandler(_DeprecationLog())

@@ -67,6 +67,7 @@ def test_a_cluster_that_is_too_small_gets_advice_that_helps_there():
     assert "'arm'" in told({"arm": 1.0}, of_cluster=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.text(max_size=80))
 @example("&a [*a]")

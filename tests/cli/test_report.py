@@ -135,6 +135,7 @@ def test_it_is_readable_on_a_phone_in_light_and_dark(report):
         report.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+@pytest.mark.slow
 @needs_browser
 def test_one_seed_has_no_standard_error(browser, tmp_path):
     folder = write_sweep(tmp_path / "one", [{"gamma_hat": 0.1}], seeds=1)

@@ -92,6 +92,7 @@ def test_no_return_leaves_the_range_and_the_extremes_are_reached(rewards, discou
     assert return_range(*rewards, 1.0) == (-np.inf, np.inf)
 
 
+@pytest.mark.slow
 @every_library
 def test_every_array_library_gives_the_same(library):
     valid = np.array([1.0, 0.0, 1.0])

@@ -63,6 +63,7 @@ def test_no_derivative_flows_through_a_stopped_gradient():
     assert arrays.stop_gradient(np.float64(3.0)) == 3.0
 
 
+@pytest.mark.slow
 def test_running_moments_weigh_the_past_geometrically(make):
     decay, values = 0.8, np.random.default_rng(0).normal(2.0, 3.0, (7, 4))
     moments = fresh_moments(make(values[0]))
@@ -96,6 +97,7 @@ OPTIMIZERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_step_is_that_of_torch(make, name):
     step, optimizer_class, options, numbers, slot_names = OPTIMIZERS[name]
@@ -125,6 +127,7 @@ def test_clipping_is_that_of_torch(make, bound):
     np.testing.assert_allclose(clipped, parameter.grad.numpy(), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_plain_error_function_and_its_inverse_are_those_of_scipy(make):
     x = np.array([-7.0, -2.5, -1e-9, 0.0, 0.3, 1.0, 5.9])
     np.testing.assert_allclose(np.asarray(plain_erf(make(x))), scipy.special.erf(x), atol=1e-14)

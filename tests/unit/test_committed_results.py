@@ -22,6 +22,7 @@ def committed() -> list[Entry]:
     return entries(curves.read())
 
 
+@pytest.mark.slow
 def test_every_committed_result_has_its_curve_and_its_command():
     runs = curves.read()[["algo", "task", "variant", "budget", "experiment"]].drop_duplicates()
     known = {
@@ -44,16 +45,19 @@ def test_the_summary_has_the_robust_settings_on_every_task():
     assert set(robust["task"]) == set(MEASURED_TASKS)
 
 
+@pytest.mark.slow
 def test_the_summary_was_made_from_the_committed_curves(committed):
     table = pd.read_csv(DATA / "summary.csv")
     pd.testing.assert_frame_equal(table, summary.summary(committed, collect.commands()))
 
 
+@pytest.mark.slow
 def test_the_tables_were_made_from_the_committed_curves(committed):
     text = (DATA / "tables.md").read_text(encoding="utf-8")
     assert text == tables.tables(committed, levels.read())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.name)
 def test_a_page_has_the_tables_of_the_committed_results(committed, path):
     text = path.read_text(encoding="utf-8")

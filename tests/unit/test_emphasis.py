@@ -165,6 +165,7 @@ def test_the_gradient_of_ms_loss_moves_the_state_that_follows():
     assert m.grad.tolist() == [-1.0, 1.0]
 
 
+@pytest.mark.slow
 @every_library
 def test_every_array_library_gives_the_same(library):
     data, _ = trajectory()

@@ -78,6 +78,7 @@ for _ in range(2):
     assert run(code).split() == ["GeoffPAC", "GeoffPAC"]
 
 
+@pytest.mark.slow
 def test_the_watchers_leave_the_import_system_as_it_was():
     code = """
 import sys, importlib.util

@@ -42,6 +42,7 @@ def test_callbacks_see_every_step_and_episode_once(alone):
     assert first["returns"] == pytest.approx(first["episode_return_mean"] * first["num_episodes"])
 
 
+@pytest.mark.slow
 def test_callbacks_change_nothing_that_is_learned(ray, alone):
     with built(tiny_config()) as algo:
         expected = [result["weights_digest"] for result in train(algo, 3)]
@@ -58,6 +59,7 @@ def test_remote_env_runners_call_them_as_well(ray, alone):
         assert seen == expected
 
 
+@pytest.mark.slow
 def test_what_is_simulated_again_after_a_restore_is_not_told_again(ray, alone, tmp_path):
     with built(watched_config()) as algo:
         train(algo, 1)
@@ -70,6 +72,7 @@ def test_what_is_simulated_again_after_a_restore_is_not_told_again(ray, alone, t
         assert result[name] == alone[1]["env_runners"][name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runners", [0, 2])
 def test_callbacks_see_evaluation_episodes(ray, runners):
     config = watched_config().evaluation(
@@ -125,6 +128,7 @@ def test_episodes_hold_the_log_densities_of_their_actions(ray):
         np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_environments_are_not_watched_unless_somebody_asks(ray):
     assert sampling_hooks(tiny_config()) == set()
     config = tiny_config().callbacks(on_train_result=lambda **kwargs: None)
@@ -142,6 +146,7 @@ def test_a_recorded_stream_has_no_episodes_to_tell_about(tmp_path):
         config.validate()
 
 
+@pytest.mark.slow
 def test_a_rebuilt_env_runner_is_told(ray):
     told = []
     config = tiny_config().callbacks(

@@ -109,6 +109,7 @@ def test_misspelt_keys_of_evaluation_are_refused(ray):
         config.build_algo()
 
 
+@pytest.mark.slow
 def test_without_a_seed_every_run_has_its_own(ray):
     seeds, weights = set(), set()
     for _ in range(2):
@@ -301,6 +302,7 @@ def test_the_fast_kernel_says_whom_it_can_serve(ray):
         config.build_algo()
 
 
+@pytest.mark.slow
 def test_algorithms_of_equal_structure_share_one_compiled_program(ray):
     """A sweep in one process traces once; each algorithm has copies of config and spaces."""
     programs = []

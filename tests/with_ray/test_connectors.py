@@ -47,6 +47,7 @@ def filtered(ray):
     return digests(connected(MeanStdFilter, **BOOTSTRAP), 4)
 
 
+@pytest.mark.slow
 def test_a_pipeline_that_changes_nothing_changes_no_weight(ray, kernel):
     flattened = connected(FlattenObservations, kernel=kernel)
     assert digests(flattened) == digests(tiny_config(kernel=kernel))
@@ -59,6 +60,7 @@ def test_statistics_don_t_depend_on_env_runners_and_fragments(ray, filtered, run
     assert digests(config, 4) == filtered
 
 
+@pytest.mark.slow
 def test_a_filter_s_statistics_are_those_of_the_stream(ray):
     with built(connected(MeanStdFilter)) as algo, built(tiny_config()) as plain:
         train(algo, 1)
@@ -86,6 +88,7 @@ def resumed(ray, tmp_path_factory):
         restored.stop()
 
 
+@pytest.mark.slow
 def test_statistics_and_episodes_come_back_from_a_checkpoint(filtered, resumed):
     assert resumed[1] == filtered[2:]
 
@@ -113,6 +116,7 @@ def test_evaluation_keeps_the_state_of_training_whoever_plays(ray, piece):
     assert j_pi[0] == j_pi[1]
 
 
+@pytest.mark.slow
 def test_structured_observations_are_flattened(ray, kernel):
     config = connected(FlattenObservations, kernel=kernel).environment(StructuredWalk)
     with built(config) as algo:
@@ -139,6 +143,7 @@ def test_a_piece_that_can_t_serve_the_space_is_named(ray):
         connected(FrameStackingEnvToModule).build_algo()
 
 
+@pytest.mark.slow
 def test_module_to_env_pieces_change_what_pi_s_actions_do(ray):
     def j_pi(*pieces):
         config = tiny_config().env_runners(module_to_env_connector=lambda env, spaces: list(pieces))
@@ -153,6 +158,7 @@ def test_module_to_env_pieces_change_what_pi_s_actions_do(ray):
     assert standing != j_pi()[1]
 
 
+@pytest.mark.slow
 def test_pieces_can_take_the_place_of_the_default_ones(ray):
     pieces = [AddObservationsFromEpisodesToBatch, BatchIndividualItems]
     alone = connected(*pieces)
@@ -166,6 +172,7 @@ def test_pieces_can_take_the_place_of_the_default_ones(ray):
         nothing.build_algo()
 
 
+@pytest.mark.slow
 def test_pieces_for_actions_can_take_the_place_of_the_default_ones(ray):
     j_pi = []
     for with_defaults in (True, False):
@@ -181,6 +188,7 @@ def test_pieces_for_actions_can_take_the_place_of_the_default_ones(ray):
     assert j_pi[0] == j_pi[1]
 
 
+@pytest.mark.slow
 def test_pieces_look_back_as_far_as_the_lookback_horizon(ray):
     def seen(**lookback):
         config = connected(LongAgo, env_config={"limit": 200, "end": 0.0}, length=140)
@@ -198,6 +206,7 @@ def with_learner_pieces(*pieces, **more):
     return tiny_config(**more).learners(learner_connector=lambda *spaces: list(pieces))
 
 
+@pytest.mark.slow
 def test_a_learner_s_piece_changes_what_is_learned(ray):
     doubled = digests(with_learner_pieces(DoubledRewards(), NumpyToTensor()), 2)
     assert doubled != digests(tiny_config(), 2)
@@ -242,6 +251,7 @@ def stacked():
     return FrameStackingEnvToModule(num_frames=3)
 
 
+@pytest.mark.slow
 def test_frames_are_stacked_within_an_episode(ray):
     with built(pictured(stacked, kernel="auto")) as algo:
         raw = stream_of(algo, 12)
@@ -264,6 +274,7 @@ def picture_digests(ray):
     return digests(pictured(stacked, kernel="auto", **BOOTSTRAP), 3)
 
 
+@pytest.mark.slow
 def test_images_are_learned_from_and_stay_bytes(ray, picture_digests, tmp_path):
     config = pictured(stacked, kernel="auto", length=7, **BOOTSTRAP)
     with built(config.env_runners(experience_cache=str(tmp_path / "cache"))) as algo:
@@ -282,6 +293,7 @@ def test_images_are_learned_from_and_stay_bytes(ray, picture_digests, tmp_path):
     assert np.isfinite(first[-1]["evaluation"]["env_runners"]["j_pi"])
 
 
+@pytest.mark.slow
 def test_pixels_without_convolutions_are_numbers(ray, kernel):
     config = pictured(FlattenObservations, kernel=kernel, model_config={"fcnet_hiddens": [6]})
     with built(config) as algo:

@@ -73,6 +73,7 @@ def test_a_schema_names_the_columns(tmp_path):
         open_data_set(DataSettings(str(tmp_path), schema={"obs": "saw"}))
 
 
+@pytest.mark.slow
 def test_rows_of_another_kind_of_file_are_read_by_ray_data(tmp_path):
     import pandas as pd
 

@@ -128,6 +128,7 @@ def play(module: RLModule, env: gym.Env, seed: int, explore: bool):
     return monte_carlo_values(rewards, discounts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_inference_loop_has_the_j_pi_of_rllib_evaluate(ray, policy, tmp_path):
     space = {"action_space": SPACES["other bounds"]}

@@ -63,6 +63,7 @@ def test_the_environments_of_the_lanes_can_be_reached(algo):
     assert found == [(True,) * 5]
 
 
+@pytest.mark.slow
 def test_episodes_of_mu_can_be_asked_for_as_in_rllib(ray):
     expected = []
     with built(tiny_config()) as algo:
@@ -99,6 +100,7 @@ def test_evaluation_env_runners_play_the_policy_as_in_rllib(algo):
         runner.sample(num_episodes=1, random_actions=True)
 
 
+@pytest.mark.slow
 def test_an_env_runner_that_explores_samples_around_its_policy(ray):
     config = small_config("DDPG").env_runners(behavior="noise")
     with built(config) as algo:
@@ -152,6 +154,7 @@ class Logging(ConnectorV2):
         return batch
 
 
+@pytest.mark.slow
 def test_connector_pieces_log_their_times_and_what_they_like(ray):
     config = tiny_config().env_runners(
         env_to_module_connector=lambda *_: [MeanStdFilter(), Logging()],

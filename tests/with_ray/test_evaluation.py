@@ -55,6 +55,7 @@ def evaluate(config, logits) -> dict:
 ALWAYS_0, ALWAYS_1 = [40.0, 0.0], [0.0, 40.0]
 
 
+@pytest.mark.slow
 def test_exactly_the_requested_number_of_episodes_is_played(ray):
     for duration in (1, 7):
         config = payday_config().evaluation(evaluation_duration=duration)
@@ -81,6 +82,7 @@ def test_a_time_limit_ends_the_return_as_well(ray):
     assert results["j_pi"] == pytest.approx(2 * (3 + 4 + 4) / 3)
 
 
+@pytest.mark.slow
 def test_actions_are_sampled_unless_told_otherwise(ray):
     slightly = [0.0, 0.5]
     sampled = evaluate(payday_config().evaluation(evaluation_duration=40), slightly)
@@ -105,6 +107,7 @@ def test_long_episodes_weigh_more_in_j_pi_and_its_error_is_a_ratio_estimators():
     assert results["episode_return_mean"] == pytest.approx(5)
 
 
+@pytest.mark.slow
 def test_a_continuing_environment_is_cut_at_the_horizon(ray):
     config = (
         tiny_config("ACE", kernel="auto", module="tabular")
@@ -137,6 +140,7 @@ def test_rounds_differ_and_a_round_can_be_played_again(ray):
     assert [episode.index for episode in play[0]] == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_results_tell_which_step_was_evaluated(ray):
     config = tiny_config().evaluation(evaluation_interval=2, evaluation_duration=1)
     with built(config) as algo:
@@ -145,6 +149,7 @@ def test_results_tell_which_step_was_evaluated(ray):
     assert steps[1]["evaluated_at_env_steps"] == 300
 
 
+@pytest.mark.slow
 def test_evaluation_needs_no_interval(ray):
     """`algo.evaluate()` whenever somebody asks, as for RLlib's own algorithms."""
     asked, planned = tiny_config(), tiny_config().evaluation(evaluation_interval=1)
@@ -170,6 +175,7 @@ def test_timesteps_are_the_first_whole_episodes_that_have_so_many(ray):
     assert played["j_pi"] == summarize(more[:count])["j_pi"]
 
 
+@pytest.mark.slow
 def test_auto_plays_until_training_beside_it_is_done(ray):
     config = tiny_config().evaluation(
         evaluation_interval=1,
@@ -184,6 +190,7 @@ def test_auto_plays_until_training_beside_it_is_done(ray):
     assert played["num_episodes"] % 10 == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["AlgorithmConfig", "GeoffPACConfig", "attribute"])
 def test_the_evaluation_config_may_be_a_config(ray, given):
     given_config = (GeoffPACConfig if given == "GeoffPACConfig" else AlgorithmConfig)()

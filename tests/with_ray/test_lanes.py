@@ -202,6 +202,7 @@ def test_fragments_are_aligned_in_lane_order_whatever_their_order():
     np.testing.assert_array_equal(columns[CHAIN_START], whole.chain_start)
 
 
+@pytest.mark.slow
 def test_iterations_end_on_the_same_step_for_any_fragment_length(ray):
     for length in (4, 20, 100):
         with built(tiny_config().env_runners(rollout_fragment_length=length)) as algo:

@@ -54,6 +54,7 @@ def test_both_backends_follow_the_schedules(ray):
     np.testing.assert_allclose(*ends, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_ddpg_follows_schedules_as_well(ray):
     settings = {"critic_lr": [[0, 1e-3], [100, 1e-2]], "tau": [[0, 0.5], [100, 0.0001]]}
     expected = digests(ddpg_config(kernel="torch", **settings), 2)
@@ -124,6 +125,7 @@ def test_gradients_are_clipped_rllib_s_way(ray, by):
     np.testing.assert_allclose(*ends, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_gradients_are_logged_without_changing_what_is_learned(ray):
     config = tiny_config(kernel="torch")
     expected = digests(tiny_config(kernel="torch"), 1)
@@ -167,6 +169,7 @@ SGD = {"optimizer_type": "sgd", "dtype": "float64", "grad_clip": None}
 LEARNERS = {"Halved": (Halved, 2e-3), "DoubledLoss": (DoubledLoss, 5e-4)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNERS)
 def test_overridden_gradients_are_honoured(ray, name):
     """With SGD half the gradient is half the rate."""
@@ -181,6 +184,7 @@ def test_overridden_gradients_are_honoured(ray, name):
         np.testing.assert_allclose(weights(algo), expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_apply_gradients_is_the_learner_s(ray):
     with built(tiny_config().learners(learner_class=Frozen)) as algo:
         before = weights(algo)
@@ -223,6 +227,7 @@ class NoOptimizerOfC(EmphaticLearner):
         )
 
 
+@pytest.mark.slow
 def test_own_optimizers_learn(ray, kernel):
     expected = digests(tiny_config(kernel=kernel, optimizer_type="adam", lr=2e-3), 1)
     config = tiny_config(kernel=kernel).learners(learner_class=ThreeAdams)
@@ -248,6 +253,7 @@ def test_a_network_without_an_optimizer_is_named(ray):
         config.build_algo()
 
 
+@pytest.mark.slow
 def test_schedulers_of_torch_step_after_every_update(ray, tmp_path):
     halve = partial(torch.optim.lr_scheduler.StepLR, step_size=10, gamma=0.5)
     config = tiny_config(kernel="auto", lr=1e-3)
@@ -263,6 +269,7 @@ def test_schedulers_of_torch_step_after_every_update(ray, tmp_path):
         assert train(algo, 1)[0]["weights_digest"] == expected["weights_digest"]
 
 
+@pytest.mark.slow
 def test_overrides_for_the_module_are_the_settings(ray):
     expected = digests(tiny_config(lr=5e-3, lambda_1=0.1), 1)
     config = tiny_config().multi_agent(

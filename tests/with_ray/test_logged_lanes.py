@@ -32,6 +32,7 @@ def survey(folder, behavior="uniform", num_lanes=5, **settings):
     return survey_data(DataSettings(str(folder), **settings), SPACES, behavior, num_lanes)
 
 
+@pytest.mark.slow
 def test_uniform_actions_need_no_logged_densities(tmp_path, data):
     columns = columns_of(EPISODES)
     del columns["action_logp"]
@@ -126,6 +127,7 @@ def known_policy_episodes(count: int) -> list[LoggedEpisode]:
     return episodes
 
 
+@pytest.mark.slow
 def test_an_estimated_density_comes_near_the_true_one_and_is_the_same_again():
     episodes = known_policy_episodes(60)
     density, report = estimate_density(episodes, *SPACES, seed=3)

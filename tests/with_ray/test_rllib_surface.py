@@ -292,6 +292,7 @@ def test_an_iteration_is_as_long_as_asked_for(busy):
     assert "cpu_util_percent" in result["perf"], "log_sys_usage"
 
 
+@pytest.mark.slow
 def test_a_msgpack_checkpoint_resumes_exactly(ray, tmp_path):
     config = tiny_config().experimental(**{"_use_msgpack_checkpoints": True})
     with built(config) as algo:

@@ -134,6 +134,7 @@ def last_discount(monkeypatch) -> list:
     return seen
 
 
+@pytest.mark.slow
 def test_the_shared_measurement_agrees_without_a_mistake(frozen):
     assert max(measured_terms(*frozen).values()) < AGREES
 
@@ -280,6 +281,7 @@ def estimator_rule(estimator: str):
     return fixed_points.tdrc(mdp, policy, tables)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["td", "cop_td", "etd", "vtrace", "tdrc"])
 def test_every_estimator_moves_v_along_its_expected_step(ray, monkeypatch, estimator):
     """At arbitrary tables, where they differ; the fixed point of a table is v_pi for most."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import ray
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
     from ray.rllib.connectors.connector_v2 import ConnectorV2
     from ray.rllib.core.learner.learner import Learner
     from ray.rllib.core.learner.learner_group import LearnerGroup
@@ -134,7 +135,7 @@ def local_learner(group: LearnerGroup) -> Learner:
     return group._learner
 
 
-def torch_lr_schedulers(config: Any, module_id: str) -> list[Callable[[Any], Any]]:
+def torch_lr_schedulers(config: AlgorithmConfig, module_id: str) -> list[Callable[[Any], Any]]:
     """The schedulers of torch that a config asks for: functions of an optimizer.
 
     Reason: `experimental()` takes them by an argument whose name is private.
@@ -143,7 +144,7 @@ def torch_lr_schedulers(config: Any, module_id: str) -> list[Callable[[Any], Any
     return list(classes[module_id] if isinstance(classes, dict) else classes)
 
 
-def use_torch_lr_schedulers(config: Any, classes: list[Callable[[Any], Any]]) -> None:
+def use_torch_lr_schedulers(config: AlgorithmConfig, classes: list[Callable[[Any], Any]]) -> None:
     """Asks for schedulers of torch; for tests.
 
     Reason: as for `torch_lr_schedulers`.

@@ -16,7 +16,7 @@ categorical, and the action is the sample that they choose: its quantile in ever
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -40,6 +40,10 @@ from rllib_geoffpac.maths.distributions import (
 )
 from rllib_geoffpac.maths.plain_erf import plain_erf, plain_erfinv
 from rllib_geoffpac.maths.truncated_gaussian import MARGIN, ROOT_HALF
+
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+    from ray.rllib.core.rl_module.torch import TorchRLModule
 
 FORMAT = "rllib_geoffpac policy 1"
 OUTPUTS = {
@@ -76,7 +80,7 @@ class ExportedPolicy(nn.Module):
     low: torch.Tensor
     high: torch.Tensor
 
-    def __init__(self, module: Any, sampled: bool = False):
+    def __init__(self, module: TorchRLModule, sampled: bool = False):
         super().__init__()
         self.module = module
         self.distribution = module.distribution
@@ -151,7 +155,7 @@ class ExportedPolicy(nn.Module):
 
 
 def exported_policy(
-    config: Any, weights: dict[str, Any], sampled: bool = False
+    config: AlgorithmConfig, weights: dict[str, Any], sampled: bool = False
 ) -> tuple[ExportedPolicy, dict[str, Any]]:
     """pi of a config with some weights, and its description.
 

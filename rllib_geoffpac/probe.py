@@ -5,12 +5,16 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from rllib_geoffpac.lanes.fragments import Fragment
 from rllib_geoffpac.updates.lockstep import Memory
+
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm import Algorithm
+    from ray.rllib.core.learner import Learner
 
 # As few and as long stretches of time as give so many samples: a standard error from fewer is
 # itself too noisy, one from short stretches ignores that the traces remember.
@@ -35,7 +39,9 @@ class PolicyGradientEstimate(NamedTuple):
     num_samples: int
 
 
-def policy_gradient(algo: Any, num_locksteps: int, *, burn_in: int = 100) -> PolicyGradientEstimate:
+def policy_gradient(
+    algo: Algorithm, num_locksteps: int, *, burn_in: int = 100
+) -> PolicyGradientEstimate:
     """Averages Z1 and Z2 over the next locksteps, with all parameters frozen.
 
     The transitions come from the algorithm's real env runners and pass its real connectors and
@@ -89,7 +95,7 @@ def policy_gradient(algo: Any, num_locksteps: int, *, burn_in: int = 100) -> Pol
     return PolicyGradientEstimate(z1, z2, z1_stderr, z2_stderr, samples.shape[1])
 
 
-def _sum_over(algo: Any, stretches: list[int]) -> np.ndarray:
+def _sum_over(algo: Algorithm, stretches: list[int]) -> np.ndarray:
     """Sums Z1 and Z2 over the first of the stretches that are left: [2, L, P]."""
     total: Any = 0.0
     end = algo.stream.anchor.lockstep + stretches[0]
@@ -110,14 +116,14 @@ def _lengths(stretches: list[int], longest: int) -> Iterator[int]:
         yield 1
 
 
-def _sums(fragments: list[Fragment], learner: Any) -> np.ndarray:
+def _sums(fragments: list[Fragment], learner: Learner) -> np.ndarray:
     return learner.sum_policy_gradient_terms(fragments)
 
 
-def _get_memory(learner: Any) -> tuple[Memory, Any]:
+def _get_memory(learner: Learner) -> tuple[Memory, Any]:
     return learner.get_memory(), learner.recent
 
 
-def _set_memory(memory: tuple[Memory, Any], learner: Any) -> None:
+def _set_memory(memory: tuple[Memory, Any], learner: Learner) -> None:
     traces, learner.recent = memory
     learner.set_memory(traces)

@@ -32,7 +32,7 @@ class _DeprecationLog(logging.Handler):
 
 
 def pytest_configure() -> None:
-    # A process that a shell starts in the background ignores Ctrl-C, and so do those that it starts.
+    # What a shell starts in the background ignores Ctrl-C, and so does whatever that starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     log = logging.getLogger("ray._common.deprecation")  # where RLlib's `deprecation_warning` logs
     log.setLevel(logging.WARNING)

@@ -81,7 +81,7 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
     """
 
     behavior_version = 0
-    config: Any
+    config: AlgorithmConfig
     eval_env_runner_group: EnvRunnerGroup | None
 
     @override(Algorithm)
@@ -188,7 +188,7 @@ class LaneAlgorithm(VerifiedCheckpoints, Algorithm):
 
     @classmethod
     @override(Algorithm)
-    def default_resource_request(cls, config: Any) -> PlacementGroupFactory:
+    def default_resource_request(cls, config: AlgorithmConfig) -> PlacementGroupFactory:
         """What Tune reserves for a trial; refused if the cluster can never have it."""
         request = super().default_resource_request(config)
         if not all(any(bundle.values()) for bundle in request.bundles[1:]):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rllib_geoffpac.compat import SETTING_ATTRIBUTES
 from rllib_geoffpac.updates.choice import overridden
 from rllib_geoffpac.validation import is_choice, is_count, is_folder, is_number
+
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
 Check = tuple[str, Any, bool, str]
 """Key, value, whether it is possible, what is allowed."""
@@ -20,24 +23,24 @@ _AMOUNTS = (
 )
 
 
-def shared_checks(config: Any) -> list[Check]:
+def shared_checks(config: AlgorithmConfig) -> list[Check]:
     """The checks of the settings that all algorithms share."""
     parts = (_api_stack, _sampling, _data, _learning, _evaluation, _resources)
     checks = with_values(config, [check for part in parts for check in part(config)])
     return [*checks, *_connectors(config)]
 
 
-def with_values(config: Any, checks: Iterable[tuple[str, bool, str]]) -> list[Check]:
+def with_values(config: AlgorithmConfig, checks: Iterable[tuple[str, bool, str]]) -> list[Check]:
     """(key, possible, allowed) with the config's values."""
     return [(key, getattr(config, key), possible, allowed) for key, possible, allowed in checks]
 
 
-def possible_lanes(config: Any) -> int:
+def possible_lanes(config: AlgorithmConfig) -> int:
     """`num_lanes`, by which other keys are judged; 1 where it is impossible itself."""
     return config.num_lanes if is_count(config.num_lanes, 1)[0] else 1
 
 
-def _sampling(config: Any) -> list[tuple[str, bool, str]]:
+def _sampling(config: AlgorithmConfig) -> list[tuple[str, bool, str]]:
     return [
         (
             "seed",
@@ -81,7 +84,7 @@ def _sampling(config: Any) -> list[tuple[str, bool, str]]:
     ]
 
 
-def _data(config: Any) -> list[tuple[str, bool, str]]:
+def _data(config: AlgorithmConfig) -> list[tuple[str, bool, str]]:
     given = config.input_
     paths = [*given] if isinstance(given, list | tuple) else [given]
     return [
@@ -103,14 +106,14 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-def _api_stack(config: Any) -> list[tuple[str, bool, str]]:
+def _api_stack(config: AlgorithmConfig) -> list[tuple[str, bool, str]]:
     keys = ("enable_rl_module_and_learner", "enable_env_runner_and_connector_v2")
     why = "True: these algorithms exist on RLlib's new API stack only"
     checks = [(key, getattr(config, key) is True, why) for key in keys]
     return [*checks, ("framework_str", config.framework_str == "torch", "'torch'")]
 
 
-def _learning(config: Any) -> list[tuple[str, bool, str]]:
+def _learning(config: AlgorithmConfig) -> list[tuple[str, bool, str]]:
     return [
         ("gamma", is_number(config.gamma, 0, 1), "a number from 0 to 1"),
         ("lr", is_number(config.lr, 0, above=True), "a number above 0"),
@@ -125,7 +128,7 @@ def _learning(config: Any) -> list[tuple[str, bool, str]]:
     ]
 
 
-def _learner_class(config: Any) -> tuple[str, bool, str]:
+def _learner_class(config: AlgorithmConfig) -> tuple[str, bool, str]:
     default, given = config.get_default_learner_class(), config.learner_class
     possible = isinstance(given, type) and issubclass(given, default)
     allowed = f"a subclass of {default.__module__}.{default.__name__}"
@@ -138,14 +141,14 @@ def _learner_class(config: Any) -> tuple[str, bool, str]:
     return "learner_class", possible and not replaced, allowed
 
 
-def _kernel(config: Any) -> tuple[str, bool, str]:
+def _kernel(config: AlgorithmConfig) -> tuple[str, bool, str]:
     possible, allowed = is_choice(config.kernel, "auto", "torch", "fast")
     if possible and config.kernel == "fast" and config.num_gpus_per_learner:
         return "kernel", False, "'auto' or 'torch' on a GPU (`num_gpus_per_learner`)"
     return "kernel", possible, allowed
 
 
-def _connectors(config: Any) -> list[Check]:
+def _connectors(config: AlgorithmConfig) -> list[Check]:
     values = {
         key: getattr(config, SETTING_ATTRIBUTES[key])
         for key in ("env_to_module_connector", "module_to_env_connector", "learner_connector")
@@ -154,7 +157,7 @@ def _connectors(config: Any) -> list[Check]:
     return [(key, v, v is None or callable(v), allowed) for key, v in values.items()]
 
 
-def _evaluation(config: Any) -> list[tuple[str, bool, str]]:
+def _evaluation(config: AlgorithmConfig) -> list[tuple[str, bool, str]]:
     return [
         (
             "evaluation_interval",
@@ -179,7 +182,7 @@ def _evaluation(config: Any) -> list[tuple[str, bool, str]]:
     ]
 
 
-def _resources(config: Any) -> list[tuple[str, bool, str]]:
+def _resources(config: AlgorithmConfig) -> list[tuple[str, bool, str]]:
     checks = [(key, is_number(getattr(config, key), 0), "a number >= 0") for key in _AMOUNTS]
     checks.append(
         (

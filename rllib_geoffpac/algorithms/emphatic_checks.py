@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rllib_geoffpac.algorithms.config_checks import possible_lanes
 from rllib_geoffpac.maths.distributions import KINDS
@@ -10,8 +10,11 @@ from rllib_geoffpac.updates.learned import LEARNED, VALUE_FUNCTIONS
 from rllib_geoffpac.updates.optimizers import OPTIMIZER_TYPES
 from rllib_geoffpac.validation import is_choice, is_count, is_number
 
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
-def value_checks(config: Any) -> list[tuple[str, bool, str]]:
+
+def value_checks(config: AlgorithmConfig) -> list[tuple[str, bool, str]]:
     """(key, possible, allowed) of every setting that depends on no other."""
     unit = "a number from 0 to 1"
     positive, non_negative = "a number above 0", "a number >= 0"

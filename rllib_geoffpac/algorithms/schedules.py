@@ -9,11 +9,14 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rllib_geoffpac.maths.schedules import is_schedule, piecewise_linear
+
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
 ALLOWED = " (or a schedule [[0, a], [1e6, b]] of such, in env steps from 0 on)"
 
@@ -23,7 +26,7 @@ def is_rate(key: str) -> bool:
     return key == "lr" or key.endswith("_lr")
 
 
-def can_be_scheduled(config: Any) -> set[str]:
+def can_be_scheduled(config: AlgorithmConfig) -> set[str]:
     """The keys that may be schedules."""
     try:
         numbers = _at(config, _look_like_schedules(config), 0).numbers()
@@ -32,18 +35,18 @@ def can_be_scheduled(config: Any) -> set[str]:
     return {*numbers, *filter(is_rate, vars(config))} & set(vars(config))
 
 
-def schedules_of(config: Any) -> dict[str, Any]:
+def schedules_of(config: AlgorithmConfig) -> dict[str, Any]:
     """The settings that are schedules."""
     found = _look_like_schedules(config)
     allowed = can_be_scheduled(config) if found else set()
     return {key: schedule for key, schedule in found.items() if key in allowed}
 
 
-def _look_like_schedules(config: Any) -> dict[str, Any]:
+def _look_like_schedules(config: AlgorithmConfig) -> dict[str, Any]:
     return {key: value for key, value in vars(config).items() if is_schedule(value)}
 
 
-def _at(config: Any, schedules: dict[str, Any], env_step: int) -> Any:
+def _at(config: AlgorithmConfig, schedules: dict[str, Any], env_step: int) -> Any:
     """A shallow copy of the config with the schedules' values at an environment step."""
     view = copy.copy(config)
     vars(view).update(_values(schedules, env_step))
@@ -56,7 +59,7 @@ def _values(schedules: dict[str, Any], env_step: int) -> dict[str, float]:
 
 
 @contextlib.contextmanager
-def held_at(config: Any, env_step: float) -> Iterator[None]:
+def held_at(config: AlgorithmConfig, env_step: float) -> Iterator[None]:
     """Lets the config hold its schedules' values at an environment step, for a while."""
     schedules = schedules_of(config)
     vars(config).update(_values(schedules, int(env_step)))
@@ -66,13 +69,13 @@ def held_at(config: Any, env_step: float) -> Iterator[None]:
         vars(config).update(schedules)
 
 
-def turning_points(config: Any) -> list[float]:
+def turning_points(config: AlgorithmConfig) -> list[float]:
     """The environment steps at which schedules turn: what holds there holds in between."""
     steps = {step for schedule in schedules_of(config).values() for step, _ in schedule}
     return sorted(steps | {0})
 
 
-def numbers_at(config: Any, env_steps: np.ndarray) -> dict[str, np.ndarray]:
+def numbers_at(config: AlgorithmConfig, env_steps: np.ndarray) -> dict[str, np.ndarray]:
     """`config.numbers()` at each of some environment steps: [T] -> [T] each."""
     schedules = schedules_of(config)
     if not schedules:

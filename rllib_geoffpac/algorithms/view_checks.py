@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rllib_geoffpac.maths.schedules import largest
 from rllib_geoffpac.validation import is_count, is_number
 
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
-def combination_checks(config: Any) -> list[tuple[str, bool, str]]:
+
+def combination_checks(config: AlgorithmConfig) -> list[tuple[str, bool, str]]:
     """(key, possible, allowed) of the settings that depend on one another."""
     return [
         _lambda_2(config),
@@ -45,12 +48,12 @@ def combination_checks(config: Any) -> list[tuple[str, bool, str]]:
     ]
 
 
-def _weighted(config: Any) -> bool:
+def _weighted(config: AlgorithmConfig) -> bool:
     without = (config.view == "forward", config.emphasis == "truncated", _has_q(config))
     return any(without) or config.actor_replay_batch_size != 0
 
 
-def _has_q(config: Any) -> bool:
+def _has_q(config: AlgorithmConfig) -> bool:
     return config.critic == "action_value"
 
 
@@ -59,7 +62,7 @@ def _above_0(value: Any) -> bool:
     return is_number(largest(value), 0, above=True)
 
 
-def _lambda_2(config: Any) -> tuple[str, bool, str]:
+def _lambda_2(config: AlgorithmConfig) -> tuple[str, bool, str]:
     needs_one = _has_q(config) and _above_0(config.gamma_hat)
     return (
         "lambda_2",
@@ -69,7 +72,7 @@ def _lambda_2(config: Any) -> tuple[str, bool, str]:
     )
 
 
-def _actor_replay(config: Any) -> tuple[str, bool, str]:
+def _actor_replay(config: AlgorithmConfig) -> tuple[str, bool, str]:
     key, count = "actor_replay_batch_size", config.actor_replay_batch_size
     possible, allowed = is_count(count, 0)
     if not possible or count == 0:
@@ -89,11 +92,11 @@ def _actor_replay(config: Any) -> tuple[str, bool, str]:
 _WAYS_OUT = "set emphasis='learned' or 'truncated', or lambda_1=0"
 
 
-def _needs_f1(config: Any) -> bool:
+def _needs_f1(config: AlgorithmConfig) -> bool:
     return config.emphasis == "followon" and _above_0(config.lambda_1)
 
 
-def _overlap_target(config: Any) -> tuple[str, bool, str]:
+def _overlap_target(config: AlgorithmConfig) -> tuple[str, bool, str]:
     key, target = "overlap_target", config.overlap_target
     possible = target is None or is_number(target, 0, 1, above=True)
     if possible and target is not None and config.rho_clip == float("inf"):

@@ -9,7 +9,7 @@ at the time.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
@@ -19,6 +19,10 @@ from rllib_geoffpac.connectors.observer import Observer
 from rllib_geoffpac.connectors.pipelines import Spaces
 from rllib_geoffpac.lanes.fragments import Fragment
 
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+    from ray.rllib.core.rl_module.torch import TorchRLModule
+
 
 class LaneObserver(Observer):
     """An episode of every lane, whose observations pass the pipeline once, in the order of time.
@@ -27,7 +31,7 @@ class LaneObserver(Observer):
         latest: [lanes, ...] what the module sees where the lanes stand; None before they move.
     """
 
-    def __init__(self, config: Any, spaces: Spaces, module: Any):
+    def __init__(self, config: AlgorithmConfig, spaces: Spaces, module: TorchRLModule):
         self.logged = MetricsLogger(root=False)
         super().__init__(config, spaces, module, metrics=self.logged)
         self.latest: np.ndarray | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ray.rllib.connectors.common.flatten_observations import FlattenObservations
 from ray.rllib.connectors.common.frame_stacking import FrameStacking
@@ -23,6 +23,9 @@ from ray.rllib.connectors.learner import (
 from rllib_geoffpac.compat import SETTING_ATTRIBUTES
 from rllib_geoffpac.connectors.pipelines import Spaces, has_env_to_module, pieces_of
 
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+
 _DONE = (
     AddColumnsFromEpisodesToTrainBatch,
     AddNextObservationsFromEpisodesToTrainBatch,
@@ -36,7 +39,7 @@ _DONE = (
 
 
 def make_learner_pipeline(
-    config: Any, spaces: Spaces, own: list[ConnectorV2]
+    config: AlgorithmConfig, spaces: Spaces, own: list[ConnectorV2]
 ) -> LearnerConnectorPipeline:
     """The whole pipeline.
 
@@ -63,7 +66,7 @@ def make_learner_pipeline(
     )
 
 
-def _custom(config: Any, spaces: Spaces) -> Iterator[ConnectorV2]:
+def _custom(config: AlgorithmConfig, spaces: Spaces) -> Iterator[ConnectorV2]:
     """The pieces of `learner_connector`, not yet in any pipeline: they may not fit the spaces."""
     function = getattr(config, SETTING_ATTRIBUTES["learner_connector"])
     made = [] if function is None else function(*spaces)
@@ -78,7 +81,7 @@ def _custom(config: Any, spaces: Spaces) -> Iterator[ConnectorV2]:
             )
 
 
-def _usable(custom: Iterator[ConnectorV2], config: Any) -> Iterator[ConnectorV2]:
+def _usable(custom: Iterator[ConnectorV2], config: AlgorithmConfig) -> Iterator[ConnectorV2]:
     for piece in custom:
         if not type(piece).__module__.startswith("ray.rllib.connectors."):
             yield piece

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -21,6 +21,10 @@ from rllib_geoffpac.connectors.pipelines import (
     pieces_of,
 )
 from rllib_geoffpac.envs.observations import make_decoder, observation_dtype, observation_shape
+
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+    from ray.rllib.core.rl_module.torch import TorchRLModule
 
 _LOOKBACK = 64
 
@@ -46,9 +50,9 @@ class Observer:
 
     def __init__(
         self,
-        config: Any,
+        config: AlgorithmConfig,
         spaces: Spaces,
-        module: Any,
+        module: TorchRLModule,
         frozen: bool = False,
         metrics: MetricsLogger | None = None,
     ):

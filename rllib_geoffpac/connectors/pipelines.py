@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import gymnasium as gym
 from ray.rllib.connectors.connector_pipeline_v2 import ConnectorPipelineV2
@@ -17,6 +17,9 @@ from ray.rllib.env import INPUT_ENV_SINGLE_SPACES, INPUT_ENV_SPACES
 
 from rllib_geoffpac.compat import SETTING_ATTRIBUTES
 
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+
 CONNECTOR_COMPONENTS = (COMPONENT_ENV_TO_MODULE_CONNECTOR, COMPONENT_MODULE_TO_ENV_CONNECTOR)
 """Where the checkpoint of an env runner has the two pipelines."""
 
@@ -24,19 +27,19 @@ Spaces = tuple[gym.Space, gym.Space]
 """Of observations and of actions."""
 
 
-def has_env_to_module(config: Any) -> bool:
+def has_env_to_module(config: AlgorithmConfig) -> bool:
     """Whether what the module sees is not simply what the environment shows."""
     given = getattr(config, SETTING_ATTRIBUTES["env_to_module_connector"])
     return given is not None or not config.add_default_connectors_to_env_to_module_pipeline
 
 
-def has_module_to_env(config: Any) -> bool:
+def has_module_to_env(config: AlgorithmConfig) -> bool:
     """Whether what pi's actions do is not simply to enter the environment."""
     given = getattr(config, SETTING_ATTRIBUTES["module_to_env_connector"])
     return given is not None or not config.add_default_connectors_to_module_to_env_pipeline
 
 
-def make_env_to_module(config: Any, spaces: Spaces) -> ConnectorPipelineV2:
+def make_env_to_module(config: AlgorithmConfig, spaces: Spaces) -> ConnectorPipelineV2:
     """The pipeline from an environment's observations to the module's.
 
     Raises:
@@ -59,7 +62,7 @@ def make_env_to_module(config: Any, spaces: Spaces) -> ConnectorPipelineV2:
     return pipeline
 
 
-def make_module_to_env(config: Any, spaces: Spaces) -> ConnectorPipelineV2:
+def make_module_to_env(config: AlgorithmConfig, spaces: Spaces) -> ConnectorPipelineV2:
     """The pipeline from the module's actions to those of the environment.
 
     Our policies act in the environment's units, so of RLlib's last piece only `clip_actions` is
@@ -70,7 +73,7 @@ def make_module_to_env(config: Any, spaces: Spaces) -> ConnectorPipelineV2:
     return in_its_units.build_module_to_env_connector(spaces=_named(spaces))
 
 
-def spaces_of(config: Any, spaces: Spaces) -> dict[str, Spaces]:
+def spaces_of(config: AlgorithmConfig, spaces: Spaces) -> dict[str, Spaces]:
     """The spaces of an environment and of the module, by RLlib's names."""
     seen = spaces[0]
     if has_env_to_module(config):

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import gymnasium as gym
 
 from rllib_geoffpac.data.episodes import DataError, LoggedEpisode
+
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
 MINARI = "minari:"
 
@@ -58,7 +61,7 @@ class DataSettings:
         return (self.input_,) if isinstance(self.input_, str) else self.input_
 
     @classmethod
-    def of(cls, config: Any) -> DataSettings:
+    def of(cls, config: AlgorithmConfig) -> DataSettings:
         """The settings of an `AlgorithmConfig`."""
         paths = config.input_
         return cls(

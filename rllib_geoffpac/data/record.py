@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gymnasium as gym
 
@@ -12,6 +12,9 @@ from rllib_geoffpac.data.writing import EpisodeWriter, make_writer
 from rllib_geoffpac.env_runners.behavior_env_runner import BehaviorEnvRunner
 from rllib_geoffpac.lanes.fragments import Fragment
 from rllib_geoffpac.lanes.positions import LaneAnchor
+
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
 _CHUNK = 100  # locksteps
 _PATIENCE = 100_000  # locksteps after the asked-for ones for the last episodes to end
@@ -25,7 +28,7 @@ class Recorded(NamedTuple):
     steps: int
 
 
-def record_data(config: Any, out: str, num_steps: int, **metadata: Any) -> Recorded:
+def record_data(config: AlgorithmConfig, out: str, num_steps: int, **metadata: Any) -> Recorded:
     """Writes what the lanes of a config see, for anybody to learn from.
 
     The data set holds the very episodes that the algorithms learn from with this config

@@ -10,7 +10,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -18,6 +18,9 @@ import numpy as np
 from rllib_geoffpac.data.data_set import MINARI
 from rllib_geoffpac.data.episodes import DataError
 from rllib_geoffpac.lanes.recording import RecordedEpisode
+
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
 _STEPS_PER_FILE = 20_000
 
@@ -204,7 +207,7 @@ class MinariWriter(EpisodeWriter):
             self.dataset.update_dataset_from_buffer(buffers)
 
 
-def output_name(config: Any) -> str:
+def output_name(config: AlgorithmConfig) -> str:
     """The folder below `output`: trials of one sweep write beside each other."""
     env = config.env if isinstance(config.env, str) else getattr(config.env, "__name__", "env")
     return f"{re.sub(r'[^-_.A-Za-z0-9]+', '-', env)}-seed-{config.seed}"

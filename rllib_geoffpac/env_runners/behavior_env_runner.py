@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium as gym
 import numpy as np
@@ -34,6 +34,9 @@ from rllib_geoffpac.lanes.recording import EpisodeRecorder, RecordedEpisode, Rec
 from rllib_geoffpac.lanes.simulated import SimulatedLane
 from rllib_geoffpac.lanes.stream_identity import describe_stream
 
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+
 
 class BehaviorEnvRunner(RLlibView, Incarnated, EnvRunner, Checkpointable):
     """Steps its share of the lanes with the behaviour policy.
@@ -47,7 +50,7 @@ class BehaviorEnvRunner(RLlibView, Incarnated, EnvRunner, Checkpointable):
     """An environment for its spaces, where the lanes may have none."""
 
     @override(EnvRunner)
-    def __init__(self, *, config: Any, **kwargs: Any):
+    def __init__(self, *, config: AlgorithmConfig, **kwargs: Any):
         self._lanes: list[SimulatedLane] | list[RecordedLane] | list[LoggedLane] = []
         # With a seed the base class would make torch deterministic, which imports torch's compiler:
         # 1.5 s of CPU time in every env runner, and nothing here computes with torch.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import gymnasium as gym
 from gymnasium.vector.utils import batch_space
@@ -22,11 +22,14 @@ from ray.rllib.utils import force_list
 from rllib_geoffpac.lanes.recording import RecordingLane
 from rllib_geoffpac.lanes.simulated import SimulatedLane
 
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+
 EPISODE_HOOKS = ("on_episode_created", "on_episode_start", "on_episode_step", "on_episode_end")
 _ENV_HOOK, _SAMPLE_HOOK = "on_environment_created", "on_sample_end"
 
 
-def sampling_hooks(config: Any) -> set[str]:
+def sampling_hooks(config: AlgorithmConfig) -> set[str]:
     """The names of the callbacks of env runners that somebody has given to this config."""
     classes = force_list(config.callbacks_class)
     return {

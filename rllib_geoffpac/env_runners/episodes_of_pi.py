@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 from rllib_geoffpac.env_runners.episode_metrics import EpisodeMetrics
+
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
 # Episodes that other code plays must not be those of the algorithm's own evaluation rounds.
 _ROUNDS_OF_OTHERS = 1 << 31
@@ -17,7 +20,7 @@ _ROUNDS_OF_OTHERS = 1 << 31
 class EpisodesOfPi:
     """The part of an evaluation env runner that its own algorithm does not need."""
 
-    config: Any
+    config: AlgorithmConfig
     metrics: MetricsLogger
     worker_index: int | None
     _envs: dict[int, gym.Env]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium as gym
 import numpy as np
@@ -17,6 +17,9 @@ from rllib_geoffpac.lanes.behavior import BehaviorPolicy, UniformBehavior
 from rllib_geoffpac.lanes.positions import ActionLog, LaneAnchor, LanePosition
 from rllib_geoffpac.lanes.simulated import SimulatedLane
 from rllib_geoffpac.learners.threads import use_one_thread
+
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
 _FIRST_ALLOCATION = 64
 
@@ -104,7 +107,7 @@ class ExploringEnvRunner(BehaviorEnvRunner):
     lane_class = ExploringLane
 
     @override(EnvRunner)
-    def __init__(self, *, config: Any, **kwargs: Any):
+    def __init__(self, *, config: AlgorithmConfig, **kwargs: Any):
         super().__init__(config=config, **kwargs)
         use_one_thread()
         if self._lanes:

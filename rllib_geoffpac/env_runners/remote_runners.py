@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
@@ -14,6 +14,9 @@ from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
 from rllib_geoffpac.compat import env_runner_actors
 from rllib_geoffpac.lanes.events import ENV_RUNNERS_HUNG, ENV_RUNNERS_LOST, EventCounts
+
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +40,7 @@ class RemoteRunners:
     def __init__(
         self,
         group: EnvRunnerGroup,
-        config: Any,
+        config: AlgorithmConfig,
         events: EventCounts,
         recreated: Callable[[int], None] = lambda runner: None,
     ):

@@ -6,7 +6,7 @@ Episodes that are asked for are played in a lane of their own: no lane that is l
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
@@ -14,6 +14,9 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from rllib_geoffpac.env_runners.callbacks import LaneEnvs, RunnerCallbacks, WatchedEnv, WatchedLane
 from rllib_geoffpac.lanes.behavior import BehaviorPolicy, UniformBehavior
 from rllib_geoffpac.lanes.simulated import SimulatedLane
+
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
 
 class RLlibView:
@@ -27,7 +30,7 @@ class RLlibView:
     acting_module: Any = None
     target_policy: Callable[[], Any] | None = None
     lane_class: type[SimulatedLane]
-    config: Any
+    config: AlgorithmConfig
     worker_index: int | None
     callbacks: RunnerCallbacks
     lane_numbers: range

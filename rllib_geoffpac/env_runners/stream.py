@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
@@ -13,6 +13,9 @@ from rllib_geoffpac.env_runners.remote_runners import RemoteRunners
 from rllib_geoffpac.lanes.events import SAMPLING_EVENTS, EventCounts
 from rllib_geoffpac.lanes.fragments import Fragment
 from rllib_geoffpac.lanes.positions import LaneAnchor, split_lanes
+
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +37,7 @@ class LaneStream:
     def __init__(
         self,
         group: EnvRunnerGroup,
-        config: Any,
+        config: AlgorithmConfig,
         recreated: Callable[[int], None] = lambda runner: None,
         carried: dict[str, Any] | None = None,
     ):

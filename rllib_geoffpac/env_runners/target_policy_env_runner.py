@@ -8,7 +8,7 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -43,6 +43,9 @@ from rllib_geoffpac.lanes.simulated import EnvironmentFailure
 from rllib_geoffpac.learners.threads import use_one_thread
 from rllib_geoffpac.maths.distributions import PolicyDistribution
 from rllib_geoffpac.modules.numpy_forward import Forward, numpy_policy
+
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +86,7 @@ class TargetPolicyEnvRunner(EpisodesOfPi, Incarnated, EnvRunner, Checkpointable)
     """
 
     @override(EnvRunner)
-    def __init__(self, *, config: Any, **kwargs: Any):
+    def __init__(self, *, config: AlgorithmConfig, **kwargs: Any):
         super().__init__(config=config, **kwargs)
         self.env: gym.Env | None = None
         use_one_thread()  # the number of threads changes the last bits of large batches

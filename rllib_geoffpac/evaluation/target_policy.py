@@ -6,7 +6,7 @@ import copy
 import itertools
 import math
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import ray
@@ -41,10 +41,13 @@ from rllib_geoffpac.env_runners.target_policy_env_runner import EPISODES_AT_ONCE
 from rllib_geoffpac.lanes.events import ENV_FAILURES
 from rllib_geoffpac.maths.value import monte_carlo_values
 
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm import Algorithm
+
 J_PI = "j_pi"
 
 
-def evaluate_target_policy(algorithm: Any, group: EnvRunnerGroup) -> tuple[dict, int, int]:
+def evaluate_target_policy(algorithm: Algorithm, group: EnvRunnerGroup) -> tuple[dict, int, int]:
     """Plays whole episodes of pi and reports J_pi and the return.
 
     Every visited state of every episode enters J_pi with the discounted Monte-Carlo return from
@@ -163,7 +166,7 @@ def play_episodes(
     return sorted(played, key=lambda episode: episode.index)
 
 
-def _time_limit(config: Any, episodes: int) -> float:
+def _time_limit(config: AlgorithmConfig, episodes: int) -> float:
     """Seconds that a runner has for its episodes: RLlib's, or ours of a fragment for each."""
     given = config.evaluation_sample_timeout_s
     if given != AlgorithmConfig().evaluation_sample_timeout_s:

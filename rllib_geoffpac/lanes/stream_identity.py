@@ -13,11 +13,14 @@ import json
 import pickle
 import platform
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
 from rllib_geoffpac.compat import registered_env_creator
+
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
 STREAM_FORMAT = 2
 """Of the files and of how a lane's data follow from its seed; a new one starts new streams."""
@@ -29,7 +32,7 @@ class UnnamedError(ValueError):
     """Something has no name or content that would stand for the same thing in another process."""
 
 
-def why_not_recordable(config: Any) -> str | None:
+def why_not_recordable(config: AlgorithmConfig) -> str | None:
     """Returns why the streams of this config can't be recorded, or None if they can."""
     if isinstance(config.behavior, str) and config.behavior == "noise":
         return (
@@ -43,7 +46,7 @@ def why_not_recordable(config: Any) -> str | None:
     return None
 
 
-def describe_stream(config: Any, env: gym.Env) -> dict[str, Any]:
+def describe_stream(config: AlgorithmConfig, env: gym.Env) -> dict[str, Any]:
     """Returns, as JSON values, everything that the lanes' data depend on, apart from the lane.
 
     Args:
@@ -75,7 +78,7 @@ def stream_name(description: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
-def _identify_settings(config: Any) -> dict[str, Any]:
+def _identify_settings(config: AlgorithmConfig) -> dict[str, Any]:
     env, maker = config.env, config.env
     if (creator := registered_env_creator(env)) is not None:
         maker = creator

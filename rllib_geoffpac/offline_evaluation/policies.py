@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from rllib_geoffpac.maths.distributions import Categorical, PolicyDistribution
+
+if TYPE_CHECKING:
+    from ray.rllib.core.rl_module.torch import TorchRLModule
 
 _ROWS_AT_ONCE = 20_000
 _SAMPLES = 4
@@ -21,7 +24,7 @@ class ModulePolicy:
         deterministic: Whether its mean or most likely action is evaluated, as for DDPG and TD3.
     """
 
-    def __init__(self, module: Any, deterministic: bool = False):
+    def __init__(self, module: TorchRLModule, deterministic: bool = False):
         self.module = module
         self.distribution = module.distribution
         self.has_density = isinstance(self.distribution, PolicyDistribution) and not deterministic

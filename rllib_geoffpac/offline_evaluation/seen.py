@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from ray.rllib.core import COMPONENT_ENV_RUNNER, COMPONENT_ENV_TO_MODULE_CONNECTOR
@@ -13,6 +13,10 @@ from rllib_geoffpac.connectors.observer import Observer
 from rllib_geoffpac.connectors.pipelines import Spaces
 from rllib_geoffpac.data import LoggedEpisode
 from rllib_geoffpac.envs.observations import make_encoder
+
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+    from ray.rllib.core.rl_module.torch import TorchRLModule
 
 
 class SeenEpisode:
@@ -25,7 +29,13 @@ class SeenEpisode:
         checkpoint: Its folder, with the state of the pipeline; None: that is as it was made.
     """
 
-    def __init__(self, config: Any, spaces: Spaces, module: Any, checkpoint: Path | None = None):
+    def __init__(
+        self,
+        config: AlgorithmConfig,
+        spaces: Spaces,
+        module: TorchRLModule,
+        checkpoint: Path | None = None,
+    ):
         self._observer = Observer(config, spaces, module, frozen=True)
         self._encode = make_encoder(spaces[0])
         if checkpoint is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -26,6 +26,9 @@ from rllib_geoffpac.updates.backend import Backend, Memory, Update
 from rllib_geoffpac.updates.descent import Descent
 from rllib_geoffpac.updates.torch_backend import TorchBackend
 
+if TYPE_CHECKING:
+    from ray.rllib.core.rl_module.torch import TorchRLModule
+
 logger = logging.getLogger(__name__)
 
 _MODULES = (MLPRLModule, TabularRLModule, DeterministicActorCriticRLModule)
@@ -44,7 +47,7 @@ GRADIENT_HOOKS = (
 
 def why_not_fast(
     kernel: str,
-    module: Any,
+    module: TorchRLModule,
     optimizers: dict[str, torch.optim.Optimizer] | None = None,
     learner_class: type | None = None,
     descent: Descent | None = None,
@@ -82,7 +85,7 @@ def _of_installation() -> str | None:
     return None
 
 
-def _of_module(module: Any) -> str | None:
+def _of_module(module: TorchRLModule) -> str | None:
     kind = type(module)
     if kind not in _MODULES:
         return f"it serves the default networks only, and the module is a {kind.__name__}"
@@ -103,7 +106,9 @@ def _of_module(module: Any) -> str | None:
     return None
 
 
-def _of_optimizers(module: Any, optimizers: dict[str, torch.optim.Optimizer]) -> str | None:
+def _of_optimizers(
+    module: TorchRLModule, optimizers: dict[str, torch.optim.Optimizer]
+) -> str | None:
     from rllib_geoffpac.updates.xla import optimizers as compiled
 
     for name, optimizer in optimizers.items():
@@ -131,7 +136,7 @@ def overridden(learner_class: type | None, hooks: Sequence[str]) -> str | None:
 def make_backend(
     kernel: str,
     update: Update,
-    module: Any,
+    module: TorchRLModule,
     optimizers: dict[str, torch.optim.Optimizer],
     grad_clip: float | None,
     memory: Memory,

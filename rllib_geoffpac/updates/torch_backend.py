@@ -6,7 +6,7 @@ import contextlib
 import copy
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,11 +17,14 @@ from rllib_geoffpac.updates.descent import Descent
 from rllib_geoffpac.updates.networks import Rule
 from rllib_geoffpac.updates.torch_descent import TorchDescent
 
+if TYPE_CHECKING:
+    from ray.rllib.core.rl_module.torch import TorchRLModule
+
 
 class TorchPolicy:
     """pi by a module's own methods."""
 
-    def __init__(self, module: Any):
+    def __init__(self, module: TorchRLModule):
         self._module = module
 
     @property
@@ -50,7 +53,7 @@ class TorchNetworks:
 
     def __init__(
         self,
-        module: Any,
+        module: TorchRLModule,
         optimizers: dict[str, torch.optim.Optimizer],
         grad_clip: float | None,
         descent: Descent,
@@ -132,7 +135,7 @@ class TorchBackend(Backend):
     def __init__(
         self,
         update: Update,
-        module: Any,
+        module: TorchRLModule,
         optimizers: dict[str, torch.optim.Optimizer],
         grad_clip: float | None,
         memory: Memory,

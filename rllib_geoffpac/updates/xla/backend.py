@@ -9,7 +9,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -21,6 +21,9 @@ from rllib_geoffpac.updates.xla.networks import State
 from rllib_geoffpac.updates.xla.optimizers import OptimizerState, flat, split
 from rllib_geoffpac.updates.xla.program import Program, Rows, shared
 from rllib_geoffpac.updates.xla.structure import average_parameters, structure_of, target_parameters
+
+if TYPE_CHECKING:
+    from ray.rllib.core.rl_module.torch import TorchRLModule
 
 
 class XlaBackend(Backend):
@@ -41,7 +44,7 @@ class XlaBackend(Backend):
     def __init__(
         self,
         update: Update,
-        module: Any,
+        module: TorchRLModule,
         optimizers: dict[str, torch.optim.Optimizer],
         grad_clip: float | None,
         memory: Memory,

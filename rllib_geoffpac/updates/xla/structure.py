@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -14,9 +14,12 @@ from rllib_geoffpac.modules.plain import Layer, apply, layers_of
 from rllib_geoffpac.updates.xla.networks import Structure
 from rllib_geoffpac.updates.xla.optimizers import CompiledOptimizer
 
+if TYPE_CHECKING:
+    from ray.rllib.core.rl_module.torch import TorchRLModule
+
 
 def structure_of(
-    module: Any,
+    module: TorchRLModule,
     optimizers: dict[str, torch.optim.Optimizer],
     grad_clip: float | None,
     grad_clip_by: str = "global_norm",
@@ -51,12 +54,12 @@ def structure_of(
     return Structure(functions, compiled, None)
 
 
-def target_parameters(module: Any) -> dict[str, list[torch.nn.Parameter]]:
+def target_parameters(module: TorchRLModule) -> dict[str, list[torch.nn.Parameter]]:
     """The parameters of the target copies, by function."""
     return {name: module.parameters_of(name, target=True) for name in module.target_names}
 
 
-def average_parameters(module: Any) -> dict[str, list[torch.nn.Parameter]]:
+def average_parameters(module: TorchRLModule) -> dict[str, list[torch.nn.Parameter]]:
     """The parameters of averages over time, by function."""
     own = module.average_parameters()
     return {"pi": own} if own else {}

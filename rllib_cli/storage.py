@@ -10,7 +10,9 @@ import fnmatch
 import functools
 import posixpath
 import shutil
+import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ _FSSPEC = "fsspec+"
 _DESCRIPTIONS = ("experiment.json", "params.json")
 # Without it, Google's client tries again for a quarter of an hour, even without credentials.
 _GCS_PATIENCE = "retry_limit_seconds=10"
+_SILENCE_S = 5.0
 # All that may stand unescaped in the path of a URI (RFC 3986).
 _UNESCAPED = "/:@!$&'()*+,;="
 
@@ -247,7 +250,13 @@ def _from_uri(uri: str, shown: str) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def _explained(uri: str, what: str = "cannot be used") -> Iterator[None]:
-    """Makes one sentence of the many exceptions that file systems raise."""
+    """Makes one sentence of the many exceptions that file systems raise, and says what it waits for.
+
+    Looking for credentials, or for a host that does not answer, may take minutes.
+    """
+    waiting = threading.Timer(_SILENCE_S, print, [f"Waiting for {uri} ..."], {"file": sys.stderr})
+    waiting.daemon = True
+    waiting.start()
     try:
         yield
     except UserError:
@@ -258,3 +267,5 @@ def _explained(uri: str, what: str = "cannot be used") -> Iterator[None]:
             f"{uri!r} {what}: {reason}{'.' * (not reason.endswith('.'))} Check the name, the "
             "network and your credentials, or choose another place."
         ) from None
+    finally:
+        waiting.cancel()

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import time
 from pathlib import Path
 
 import fsspec
@@ -188,3 +189,20 @@ def test_a_file_is_no_place_for_results(tmp_path):
     (tmp_path / "taken").write_text("")
     with pytest.raises(UserError, match="file"):
         storage.check(f"file://{tmp_path}/taken")
+
+
+def test_waiting_for_a_file_system_is_not_silent(tmp_path, monkeypatch, capsys):
+    uri = f"file://{tmp_path}"
+    storage.check(uri)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(storage, "_SILENCE_S", 0.01)
+    slow = storage._open(uri)[0]
+
+    class Slow:
+        def get_file_info(self, path):
+            time.sleep(0.3)
+            return slow.get_file_info(path)
+
+    monkeypatch.setattr(storage, "_open", lambda uri: (Slow(), str(tmp_path)))
+    storage.check(uri)
+    assert capsys.readouterr().err == f"Waiting for {uri} ...\n"

@@ -250,7 +250,7 @@ def _from_uri(uri: str, shown: str) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def _explained(uri: str, what: str = "cannot be used") -> Iterator[None]:
-    """Makes one sentence of the many exceptions that file systems raise, and says what it waits for.
+    """Makes one sentence of the many exceptions of file systems, and says what it waits for.
 
     Looking for credentials, or for a host that does not answer, may take minutes.
     """

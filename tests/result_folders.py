@@ -8,7 +8,7 @@ import numpy as np
 J_PI = "evaluation/env_runners/j_pi"
 
 
-def write_sweep(folder, settings, seeds=1, reports=20, metrics=0, **spec):
+def write_sweep(folder, settings, seeds=1, reports=20, metrics=0, evaluated=True, **spec):
     """An experiment of one trial per setting and seed.
 
     Args:
@@ -17,6 +17,7 @@ def write_sweep(folder, settings, seeds=1, reports=20, metrics=0, **spec):
         seeds: Runs per setting.
         reports: Iterations of each trial.
         metrics: So many learner metrics beside J_pi.
+        evaluated: Whether there is a J_pi.
         spec: What is kept of the experiment beside run and stop.
     """
     folder.mkdir(parents=True)
@@ -31,6 +32,8 @@ def write_sweep(folder, settings, seeds=1, reports=20, metrics=0, **spec):
             rng = np.random.default_rng((number, seed))
             values = np.cumsum(rng.normal(1.0, 2.0, reports)) + number
             lines = [_report(k, values[k], metrics, k + 1 == reports) for k in range(reports)]
+            if not evaluated:
+                lines = [{key: line[key] for key in line if key != "evaluation"} for line in lines]
             (trial / "result.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return folder
 
@@ -45,6 +48,8 @@ def _report(k, value, metrics, done):
         "weights_digest": f"{abs(hash((k, round(value, 6)))):012x}"[:12],
         "done": done,
         "evaluation": {"env_runners": {"j_pi": float(value), "episode_return_mean": 2 * value}},
-        "learners": {"default_policy": {"value_loss": 1 / (k + 1), **learner}},
+        "learners": {
+            "default_policy": {"value_loss": 1 / (k + 1), "total_loss": 1 / (k + 1), **learner}
+        },
         "fault_tolerance": {"num_remote_worker_restarts": 1 if k == 3 and value > 20 else 0},
     }

@@ -44,7 +44,7 @@ def contents(trials: Sequence[TrialResult], title: str) -> dict[str, Any]:
     """
     metrics = _metrics(trials)
     numbers = {metric["key"]: number for number, metric in enumerate(metrics)}
-    best = reading.common_metric(list(trials), None)
+    best = reading.headline_of(trials)
     keys = [key for key in reading.differing_keys(list(trials)) if key not in ("run", "env")]
     names = ["run", "env", *keys]
     groups = reading.group(list(trials), names)
@@ -53,13 +53,13 @@ def contents(trials: Sequence[TrialResult], title: str) -> dict[str, Any]:
     return {
         "title": title,
         "metrics": metrics,
-        "best": numbers[best],
+        "best": numbers[best or reading.stand_in(numbers)],
         "keys": keys,
         "groups": [
             _group(dict(zip(names, values, strict=True)), members, shown, numbers)
             for values, members in groups.items()
         ],
-        "trials": [_trial(trial, group_of[id(trial)], keys, numbers, best) for trial in trials],
+        "trials": [_trial(trial, group_of[id(trial)], keys, numbers) for trial in trials],
         "common": _common(trials, keys),
         "experiments": _experiments(trials, best),
     }
@@ -110,7 +110,7 @@ def _group(
 
 
 def _trial(
-    trial: TrialResult, group: int, keys: list[str], numbers: dict[str, int], best: str
+    trial: TrialResult, group: int, keys: list[str], numbers: dict[str, int]
 ) -> dict[str, Any]:
     axes: list[list[float]] = []  # metrics of equal steps share them: half of the numbers
     curves = {}
@@ -169,7 +169,7 @@ def _common(trials: Sequence[TrialResult], keys: list[str]) -> dict[str, str]:
     }
 
 
-def _experiments(trials: Iterable[TrialResult], best: str) -> list[dict[str, str]]:
+def _experiments(trials: Iterable[TrialResult], best: str | None) -> list[dict[str, str]]:
     """How each experiment was started, can be continued, and which trial of it did best."""
     members: dict[str, list[TrialResult]] = {}
     for trial in trials:
@@ -180,7 +180,7 @@ def _experiments(trials: Iterable[TrialResult], best: str) -> list[dict[str, str
         row = {"name": name, "folder": folder, "plot": f"rllib plot {shlex.quote(folder)}"}
         if own[0].command:
             row |= {"reproduce": own[0].command, "resume": f"{own[0].command} --resume"}
-        ranked = [(trial.curve(best)[1], trial) for trial in own]
+        ranked = [(trial.curve(best)[1], trial) for trial in own] if best else []
         measured = [(values[-1], trial) for values, trial in ranked if len(values)]
         if measured:
             winner = max(measured, key=lambda pair: pair[0])[1]

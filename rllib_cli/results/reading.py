@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from rllib_geoffpac.validation import did_you_mean
 
 # Keys that tell a run, not a hyperparameter.
 _NOT_PARAMETERS = ("seed",)
+# Where nothing was evaluated and no episode ended; by their last word, which all algorithms share.
+_STAND_INS = ("objective_estimate", "total_loss", "env_steps_per_s")
 # All that is read of a results folder; the checkpoints are large.
 ERROR_FILE = "error.txt"
 _FILES = ("result.json", "params.json", ERROR_FILE, folders.SPEC_FILE)
@@ -240,29 +243,41 @@ def headline_metrics() -> list[Metric]:
     return list({metric.key: metric for metric in known}.values())
 
 
+def headline_of(trials: Iterable[TrialResult]) -> str | None:
+    """The first headline metric that a trial reported, if any."""
+    available = _reported(trials)
+    return next((metric.key for metric in headline_metrics() if metric.key in available), None)
+
+
+def stand_in(keys: Iterable[str]) -> str:
+    """What to look at where nothing was evaluated and no episode ended, of what was reported."""
+    known = sorted(keys, key=lambda key: (len(key), key))
+    found = (key for name in _STAND_INS for key in known if key.rpartition("/")[2] == name)
+    return next(found, known[0])
+
+
 def common_metric(trials: list[TrialResult], metric: str | None) -> str:
-    """Checks the metric that the user wants, or picks the first headline that was reported.
+    """Checks the metric that the user wants, or picks a headline or what stands in for one.
 
     Raises:
-        UserError: If no trial reported it.
+        UserError: If no trial reported it, or nothing at all.
     """
-    available = {
+    available = _reported(trials)
+    if not available:
+        raise UserError("The trials reported no numbers yet.")
+    if metric is not None:
+        if metric not in available:
+            hint = did_you_mean_key(metric, available)
+            raise UserError(f"--metric: no trial reported {metric!r}.{hint}")
+        return metric
+    return headline_of(trials) or stand_in(available)
+
+
+def _reported(trials: Iterable[TrialResult]) -> set[str]:
+    return {
         key
         for trial in trials
         for report in trial.reports
         for key, value in report.items()
         if isinstance(value, int | float) and not isinstance(value, bool)
     }
-    if metric is not None:
-        if metric not in available:
-            hint = did_you_mean_key(metric, available)
-            raise UserError(f"--metric: no trial reported {metric!r}.{hint}")
-        return metric
-    candidates = {metric.key: metric for metric in headline_metrics()}
-    for key in candidates:
-        if key in available:
-            return key
-    raise UserError(
-        f"The trials report no {' and no '.join(m.headline for m in candidates.values())}; choose "
-        f"a metric with --metric, for instance {min(available, key=len)!r}."
-    )

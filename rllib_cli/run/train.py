@@ -212,7 +212,7 @@ def _run(plan: Plan, options: RunOptions, screen: Screen) -> "tuple[int, Outcome
     metric, mode = folders.metric_and_mode(plan.experiment)
     outcome = summary.collect(results, folder, metric, mode, session.ended)
     summary.show(outcome, folder, metric, mode, screen.console)
-    if report is not None:
+    if report is not None and report.path.exists():
         screen.console.print(f"Report:\n  {report.path}", markup=False)
     stopped = session.heard()
     if stopped is None:

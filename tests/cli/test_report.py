@@ -177,3 +177,15 @@ def test_a_folder_without_results_is_named(rllib_here, tmp_path):
     (tmp_path / "empty").mkdir()
     refused = rllib_here("report", tmp_path / "empty")
     assert refused.status == 2 and "holds no results" in refused.err
+
+
+@needs_browser
+@pytest.mark.slow
+def test_without_an_evaluation_the_page_shows_what_there_is(browser, tmp_path):
+    folder = write_sweep(tmp_path / "learning", [{}], reports=3, evaluated=False)
+    page.report_command([str(folder)], None)
+    shown = open_page(browser, folder / "report.html")
+    assert [entry for entry in shown.get_log("browser") if entry["level"] == "SEVERE"] == []
+    chosen = shown.execute_script("return document.getElementById('metric').value")
+    assert chosen == "learners/default_policy/total_loss"
+    assert traces(shown)

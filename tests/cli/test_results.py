@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import yaml
+from result_folders import write_sweep
 
 from rllib_cli import folders
 from rllib_cli.errors import UserError
@@ -270,3 +271,11 @@ def test_integer_keys_of_an_environment_survive_json(tmp_path):
     (tmp_path / "trial" / "params.json").write_text(json.dumps(settings))  # as Tune does
     config = checkpoints.load_config(tmp_path / "trial" / "checkpoint", weights_only=True)
     assert config.env_config == env_config
+
+
+def test_without_an_evaluation_the_estimated_objective_or_the_loss_is_shown(tmp_path):
+    trials = reading.load([str(write_sweep(tmp_path / "learning", [{}], evaluated=False))])
+    assert reading.common_metric(trials, None) == "learners/default_policy/total_loss"
+    objective = "learners/default_policy/objective_estimate"
+    assert reading.stand_in([objective, "learners/default_policy/total_loss"]) == objective
+    assert reading.stand_in(["time_total_s", "pid"]) == "pid"

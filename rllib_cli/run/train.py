@@ -184,10 +184,6 @@ def _run(plan: Plan, options: RunOptions, screen: Screen) -> "tuple[int, Outcome
     screen.log_to(_log_path(plan.experiment))
     if not storage.is_uri(folder):
         folders.write_spec(folder, plan.spec)
-    if options.verbosity >= 0:
-        screen.console.print(_headline(plan), markup=False)
-    if options.verbosity > 0:
-        screen.console.print(f"Log of Ray and RLlib: {screen.log_path}", markup=False)
     live = screen.stream.isatty() and options.verbosity >= 0
     progress = Progress(
         screen.console,
@@ -200,6 +196,10 @@ def _run(plan: Plan, options: RunOptions, screen: Screen) -> "tuple[int, Outcome
     )
     report = LiveReport(folder) if options.report else None
     with Session(progress, report) as session:
+        if options.verbosity >= 0:
+            screen.console.print(_headline(plan), markup=False)
+        if options.verbosity > 0:
+            screen.console.print(f"Log of Ray and RLlib: {screen.log_path}", markup=False)
         if options.verbosity >= 0 and not options.resume:
             _say_how_long(plan, screen, session)
         if stopped := session.heard():

@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rllib_cli import interruption, storage
+from rllib_cli import interruption, out_files, storage
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.evaluate import checkpoints
-from rllib_cli.evaluate.measure import TRUST_NOTE, check_out
+from rllib_cli.evaluate.measure import TRUST_NOTE
 from rllib_cli.screen import Screen
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def evaluate_logged_command(
     checkpoint: str, options: LoggedOptions, only_played: list[str], out: str | None
 ) -> None:
     """``rllib evaluate --data``: estimates, prints, and writes JSON."""
-    check_out(out)
+    target = None if out is None else out_files.checked(out)
     place = check_options(checkpoint, options, only_played)
     with Screen() as screen:
         if not options.weights_only:
@@ -117,9 +117,10 @@ def evaluate_logged_command(
         screen.console.print(_table(found))
         for warning in found.warnings:
             screen.console.print(f"Warning: {warning}", style="yellow", markup=False)
-        if out is not None:
+        if target is not None:
             report = {"algorithm": name, "checkpoint": place, **asdict(options), **asdict(found)}
-            Path(out).write_text(json.dumps(report, indent=2) + "\n")
+            out_files.make_room(target)
+            target.write_text(json.dumps(report, indent=2) + "\n")
             screen.console.print(f"Written: {out}", markup=False)
 
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rllib_cli import interruption, storage
+from rllib_cli import interruption, out_files, storage
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.evaluate import checkpoints
 from rllib_cli.screen import Screen
@@ -125,7 +125,7 @@ def check_options(checkpoint: str | Path, options: EvaluateOptions) -> str:
 
 def evaluate_command(checkpoint: str, options: EvaluateOptions, out: str | None) -> None:
     """``rllib evaluate``: evaluates, prints, and writes JSON."""
-    check_out(out)
+    target = None if out is None else out_files.checked(out)
     place = check_options(checkpoint, options)
     with Screen() as screen:
         if not options.weights_only:
@@ -141,15 +141,10 @@ def evaluate_command(checkpoint: str, options: EvaluateOptions, out: str | None)
                 f"{exception_summary(error)} (details: {log})"
             ) from error
         screen.console.print(describe(result), markup=False)
-        if out is not None:
-            Path(out).write_text(json.dumps(asdict(result), indent=2) + "\n")
+        if target is not None:
+            out_files.make_room(target)
+            target.write_text(json.dumps(asdict(result), indent=2) + "\n")
             screen.console.print(f"Written: {out}", markup=False)
-
-
-def check_out(out: str | None) -> None:
-    """Raises UserError if the file can't be written for want of its folder."""
-    if out is not None and not Path(out).absolute().parent.is_dir():
-        raise UserError(f"--out {out!r}: the folder does not exist.")
 
 
 def describe(result: Evaluation) -> str:

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from rllib_cli import interruption, storage
+from rllib_cli import interruption, out_files, storage
 from rllib_cli.errors import UserError
 from rllib_cli.experiment import names, parse, result_keys, search_space
 from rllib_cli.experiment.parse import Experiment
@@ -214,9 +214,7 @@ def check_storage(experiment: Experiment) -> None:
     if storage.is_uri(folder):
         storage.check(folder)
         return
-    ancestor = Path(folder)
-    while not ancestor.exists() and ancestor != ancestor.parent:
-        ancestor = ancestor.parent
+    ancestor = out_files.nearest(Path(folder))
     if not ancestor.is_dir():
         raise UserError(
             f"The storage path {folder!r} cannot be used: {str(ancestor)!r} is a file. "

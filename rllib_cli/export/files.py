@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from rllib_cli import interruption, storage
+from rllib_cli import interruption, out_files, storage
 from rllib_cli.errors import UserError, exception_summary
 from rllib_cli.evaluate import checkpoints
 from rllib_cli.screen import Screen
@@ -44,13 +44,9 @@ def check_out(out: str) -> Path:
     """The file to write.
 
     Raises:
-        UserError: If its format is not known, its folder is missing, or so is a library.
+        UserError: If its format is not known, it can't be written, or a library is missing.
     """
-    target = Path(out).expanduser()
-    if target.suffix not in FORMATS:
-        raise UserError(f"--out {out!r}: the file must end in {' or '.join(FORMATS)}.")
-    if not target.absolute().parent.is_dir():
-        raise UserError(f"--out {out!r}: the folder does not exist.")
+    target = out_files.checked(out, FORMATS)
     missing = [name for name in ("onnx", "onnxscript") if not importlib.util.find_spec(name)]
     if target.suffix == ".onnx" and missing:
         raise UserError(
@@ -79,6 +75,7 @@ def export(
         policy, description = make(checkpoints.load_weights(folder, weights_only), sampled)
     description |= {"algorithm": config.algo_class.__name__, "env": str(config.env)}
     write = _write_onnx if target.suffix == ".onnx" else _write_torchscript
+    out_files.make_room(target)
     write(policy, description, target)
     return description
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rllib_cli import plugins, storage
+from rllib_cli import out_files, plugins
 from rllib_cli.errors import UserError
 from rllib_cli.experiment.result_keys import STEPS, STEPS_OFFLINE
 from rllib_cli.results import reading, statistics
@@ -100,7 +100,8 @@ def plot(
     Raises:
         UserError: If there is nothing to draw, or matplotlib is missing.
     """
-    target = _check_out(out, paths)
+    check_installed()
+    target = out_files.in_results(paths, out, "plot.png", FORMATS, "picture")
     trials = reading.load(paths)
     metric = reading.common_metric(trials, metric)
     _check_x(trials, x)
@@ -113,22 +114,13 @@ def plot(
         for key, members in reading.group(part, keys).items()
     ]
     figure, kind = _draw(grouped, keys, (metric, x), trials, levels)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    out_files.make_room(target)
     figure.savefig(target, dpi=150)
     return Plot(target, kind, metric, keys, [row for row, _ in grouped])
 
 
 def _has_panels(trials: list[TrialResult], by: list[str] | None) -> bool:
     return "env" not in (by or ()) and len({str(trial.params.get("env")) for trial in trials}) > 1
-
-
-def _check_out(out: str | None, paths: list[str]) -> Path:
-    folder = Path() if storage.is_uri(paths[0]) else Path(paths[0]).expanduser()
-    target = Path(out) if out is not None else folder / "plot.png"
-    if target.suffix not in FORMATS:
-        raise UserError(f"--out {str(target)!r}: the picture must end in {', '.join(FORMATS)}.")
-    check_installed()
-    return target
 
 
 def check_installed() -> None:

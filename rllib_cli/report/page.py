@@ -9,12 +9,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from rllib_cli import storage
+from rllib_cli import out_files, storage
 from rllib_cli.errors import UserError
 from rllib_cli.report.contents import contents, title_of
 from rllib_cli.results import reading
 
 DEFAULT_NAME = "report.html"
+_ENDINGS = (".html", ".htm")
 # Larger videos would make a page that nobody can send.
 _VIDEO_BYTES = 3_000_000
 _VIDEOS = 6
@@ -26,7 +27,7 @@ def report_command(paths: list[str], out: str | None) -> None:
     target = target_of(paths, out)
     check_installed()
     page = render(paths)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    out_files.make_room(target)
     target.write_text(page, encoding="utf-8")
     print(f"Wrote {target} ({len(page) / 1e6:.1f} MB). Open it in a browser.")
 
@@ -35,13 +36,9 @@ def target_of(paths: list[str], out: str | None) -> Path:
     """Where the page goes.
 
     Raises:
-        UserError: If its name is no page's.
+        UserError: If its name is no page's, or it can't be written.
     """
-    folder = Path() if storage.is_uri(paths[0]) else Path(paths[0]).expanduser()
-    target = folder / DEFAULT_NAME if out is None else Path(out).expanduser()
-    if target.suffix not in (".html", ".htm"):
-        raise UserError(f"--out {str(target)!r}: the page must end in .html.")
-    return target
+    return out_files.in_results(paths, out, DEFAULT_NAME, _ENDINGS, "page")
 
 
 def check_installed() -> None:

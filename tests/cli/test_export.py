@@ -221,10 +221,11 @@ def test_a_policy_behind_connectors_is_not_exported_without_them():
         config.exported_policy(weights)
 
 
-def test_another_format_a_missing_folder_and_no_checkpoint_are_refused(rllib_here, tmp_path):
+def test_another_format_a_file_for_a_folder_and_no_checkpoint_are_refused(rllib_here, tmp_path):
+    (tmp_path / "file").touch()
     for arguments, says in [
         (["export", tmp_path, "--out", "policy.bin"], "must end in .onnx or .pt"),
-        (["export", tmp_path, "--out", "nowhere/policy.onnx"], "folder does not exist"),
+        (["export", tmp_path, "--out", tmp_path / "file" / "policy.onnx"], "file' is a file. Give"),
         (["export", tmp_path / "nothing", "--out", "policy.pt"], "does not exist"),
     ]:
         refused = rllib_here(*arguments)

@@ -170,7 +170,7 @@ def test_a_trial_is_found_among_200_and_the_page_stays_small(browser, tmp_path):
 def test_a_page_that_is_no_page_is_refused(rllib_here, tmp_path):
     folder = write_sweep(tmp_path / "run", [{}])
     refused = rllib_here("report", folder, "--out", "page.png")
-    assert refused.status == 2 and "must end in .html" in refused.err
+    assert refused.status == 2 and "must end in .html or .htm" in refused.err
 
 
 def test_a_folder_without_results_is_named(rllib_here, tmp_path):

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from paper.entries import MEASURED_TASKS, Entry
 from paper.levels import RANDOM, Levels
 from paper.pictures.settings import final, over_setting, setting_rows
-from paper.pictures.style import METRICS, line_name, seeds
+from paper.pictures.style import LINES, METRICS, line_name, seeds
 from paper.variants import parts, setting, shown, variant_settings, without
 from rllib_cli.plot import drawing
 from rllib_cli.plot.plots import short
@@ -34,9 +34,11 @@ def gamma_hat_curves(found: list[Entry], levels: Levels) -> Figure | None:
         )
         for (above, below), (task, part) in zip(grid.T, columns.items(), strict=True):
             for name, entries in part.items():
+                line = LINES.get(("GeoffPAC", name), {}) | {
+                    "label": f"{line_name('GeoffPAC', name)}, {entries[0].budget:,} steps"
+                }
                 for axes, metric in zip((above, below), _ROWS, strict=True):
-                    rows = setting_rows(entries, [KEY], final(metric))
-                    over_setting(axes, rows, label=line_name("GeoffPAC", name))
+                    over_setting(axes, setting_rows(entries, [KEY], final(metric)), **line)
             above.axhline(levels[RANDOM].loc[task, "j_pi"], **drawing.LEVEL, label=RANDOM)
             above.set_title(f"{task} ({seeds(e for es in part.values() for e in es)})", fontsize=10)
             above.legend(fontsize=8)

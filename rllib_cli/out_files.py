@@ -4,7 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from rllib_cli import storage
+from rllib_cli import interruption, storage
 from rllib_cli.errors import UserError
 
 
@@ -52,29 +52,32 @@ def in_results(
     return checked(folder / default, endings, what) if folder.is_dir() else folder / default
 
 
-def nearest(folder: Path) -> Path:
-    """The folder, or what there is of the path to it."""
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    return folder
-
-
 def make_room(target: Path) -> None:
     """Makes the folder that the file goes into."""
     target.parent.mkdir(parents=True, exist_ok=True)
 
 
-def _obstacle(target: Path) -> str | None:
-    if target.is_dir():
-        return "it is a folder"
-    ancestor = nearest(target.absolute().parent)
+def obstacle_to_folder(folder: Path) -> str | None:
+    """Why nothing can be written into a folder, which need not be there; nothing is left behind."""
+    ancestor = folder.absolute()
+    while not ancestor.exists() and ancestor != ancestor.parent:
+        ancestor = ancestor.parent
     if not ancestor.is_dir():
         return f"{str(ancestor)!r} is a file"
     try:
-        if target.exists():
-            os.close(os.open(target, os.O_WRONLY))
-        else:
-            tempfile.TemporaryFile(dir=ancestor).close()
+        with (
+            interruption.postponed(),
+            tempfile.TemporaryDirectory(dir=ancestor, prefix=".rllib-"),
+        ):
+            pass
     except OSError as error:
-        return str(error.strerror)
+        return f"{str(ancestor)!r} is not writable ({error.strerror})"
     return None
+
+
+def _obstacle(target: Path) -> str | None:
+    if target.is_dir():
+        return "it is a folder"
+    if target.exists():
+        return None if os.access(target, os.W_OK) else "it is not writable"
+    return obstacle_to_folder(target.parent)

@@ -5,11 +5,10 @@ import importlib.util
 import math
 import os
 import socket
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from rllib_cli import interruption, out_files, storage
+from rllib_cli import out_files, storage
 from rllib_cli.errors import UserError
 from rllib_cli.experiment import names, parse, result_keys, search_space
 from rllib_cli.experiment.parse import Experiment
@@ -214,23 +213,11 @@ def check_storage(experiment: Experiment) -> None:
     if storage.is_uri(folder):
         storage.check(folder)
         return
-    ancestor = out_files.nearest(Path(folder))
-    if not ancestor.is_dir():
+    if why := out_files.obstacle_to_folder(Path(folder)):
         raise UserError(
-            f"The storage path {folder!r} cannot be used: {str(ancestor)!r} is a file. "
+            f"The storage path {folder!r} cannot be used: {why}. "
             "Choose another one with --storage-path."
         )
-    try:
-        with (
-            interruption.postponed(),
-            tempfile.TemporaryDirectory(dir=ancestor, prefix=".rllib-"),
-        ):
-            pass
-    except OSError as error:
-        raise UserError(
-            f"The storage path {folder!r} is not writable ({error.strerror}). "
-            "Choose another one with --storage-path."
-        ) from None
 
 
 def check_resources(num_cpus: float | None, num_gpus: float | None, address: str | None) -> None:

@@ -11,6 +11,7 @@ from paper.entries import entries
 from paper.levels import FALLING_TASKS, RANDOM
 from paper.pictures import gamma_hat, grids
 from paper.pictures.comparison import comparison
+from paper.pictures.style import LINES
 from rllib_cli.plot import drawing
 
 GRID, LINE = "halfcheetah-grid-lambdas", "halfcheetah-grid-gamma-hat"
@@ -48,6 +49,9 @@ def test_gamma_hat_is_compared_on_the_seeds_that_all_values_have(tmp_path):
     assert list(gamma_hat.lines(found, "Reacher-v5")) == ["paper"]
     above, below = gamma_hat.gamma_hat_curves(found, LEVELS).axes
     assert list(above.lines[0].get_xdata()) == [0.0, 0.2, 0.9]
+    assert above.lines[0].get_color() == LINES["GeoffPAC", "paper"]["color"]
+    names = [text.get_text() for text in above.get_legend().get_texts()]
+    assert names == ["random agent", "Geoff-PAC, 2,000 steps"]
     assert list(above.lines[0].get_ydata()) == [0.5, 2.5, 9.5]
     assert list(below.lines[0].get_ydata()) == [0.25, 0.25, 0.25]
 

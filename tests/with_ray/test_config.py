@@ -220,6 +220,15 @@ def test_the_quick_start_has_the_robust_settings_of_its_steps():
     assert departures.items() <= example.config.items()
 
 
+def test_ace_is_measured_with_its_robust_settings():
+    file = ROOT / "tuned_examples" / "figures" / "robust_ace.yaml"
+    paper = ACEConfig().to_dict()
+    for example in experiments.load(file):
+        robust = ACEConfig.robust(steps=example.stop[STEPS]).to_dict()
+        departures = {key: value for key, value in robust.items() if value != paper[key]}
+        assert example.run == "ACE" and departures.items() <= example.config.items()
+
+
 def test_the_robust_settings_follow_from_the_steps_of_the_run():
     robust = GeoffPACConfig.robust(steps=20_000)
     assert robust.lr == [[0, 1e-3], [10_000, 3e-4], [20_000, 1e-5]]
